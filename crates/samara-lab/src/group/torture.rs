@@ -87,7 +87,8 @@ fn bound(measured: &GroupMeasured, metrics: &GroupMetrics) -> Option<Broken> {
     let scenario = &measured.point.scenario;
     let bytes = metrics.messages * scenario.part::<Group>().size.bytes();
     let packet = f64::from(network::transport(scenario).mss);
-    let most = 1.0 + packet / (bytes as f64).max(1.0);
+    let rest = bytes as f64 - packet;
+    let most = if rest > 0.0 { bytes as f64 / rest } else { f64::INFINITY };
     Broken::unless(metrics.share_of_bound <= most, "no group is faster than its bound", || {
         format!("{} times the bound, at most {most}", metrics.share_of_bound)
     })
