@@ -82,13 +82,13 @@ pub(super) fn broken(measured: &GroupMeasured) -> Vec<Broken> {
 }
 
 /// The bound is one of throughput: a downlink receives the first packet of a stream while it arrives,
-/// and a short stream can be faster by that.
+/// and a short stream can be faster by that. A member does not receive its own messages.
 fn bound(measured: &GroupMeasured, metrics: &GroupMetrics) -> Option<Broken> {
     let scenario = &measured.point.scenario;
-    let bytes = metrics.messages * scenario.part::<Group>().size.bytes();
-    let packet = f64::from(network::transport(scenario).mss);
-    let rest = bytes as f64 - packet;
-    let most = if rest > 0.0 { bytes as f64 / rest } else { f64::INFINITY };
+    let bytes = (metrics.messages * scenario.part::<Group>().size.bytes()) as f64;
+    let own = if metrics.senders == metrics.members { 1.0 / metrics.senders as f64 } else { 0.0 };
+    let (received, packet) = (bytes * (1.0 - own), f64::from(network::transport(scenario).mss));
+    let most = if received > packet { received / (received - packet) } else { f64::INFINITY };
     Broken::unless(metrics.share_of_bound <= most, "no group is faster than its bound", || {
         format!("{} times the bound, at most {most}", metrics.share_of_bound)
     })
