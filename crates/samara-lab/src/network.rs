@@ -36,6 +36,14 @@ pub struct Hosts {
     pub latency: Latency,
 }
 
+impl Hosts {
+    /// Returns the names of regions, and the region of each host; both are empty without regions.
+    pub(crate) fn placed(&self) -> (Vec<String>, Vec<u16>) {
+        let region = self.configs.iter().map(|host| host.region);
+        (self.regions.clone(), if self.regions.is_empty() { Vec::new() } else { region.collect() })
+    }
+}
+
 /// Reads or draws classes, regions and latencies.
 ///
 /// Observers, the hosts from number `scenario.network.nodes` on, have no class.

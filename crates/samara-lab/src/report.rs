@@ -1,6 +1,7 @@
 //! Reports: the page of a scenario's results. Each family contributes its sections.
 
 mod frame;
+pub(crate) mod spread;
 
 use std::collections::BTreeMap;
 

@@ -374,12 +374,11 @@ fn explorer(explorer: &Explorer) -> Markup {
         "panels": data,
         "deadline": line,
         "nodes": nodes,
-        "publisher": explorer.publisher,
         "regions": explorer.regions.0,
         "region": region,
     });
     html! {
-        div.controls {
+        div.controls data-item=(each[0]) {
             @for (at, name) in each.iter().enumerate() {
                 label { (name) " " input type="number" id=(format!("key{at}")) min="0"; } " "
             }
@@ -429,8 +428,7 @@ fn explorer(explorer: &Explorer) -> Markup {
         }
         noscript {
             p {
-                "A script draws these curves. The same figures are in the folder figures beside this file, \
-                 as SVG and PNG."
+                "A script draws these curves. Figures are in the folder figures beside this file, as SVG and PNG."
             }
         }
         script type="application/json" id="run-data" { (PreEscaped(data.to_string().replace('<', "\\u003c"))) }
@@ -529,6 +527,7 @@ impl Packed {
             "done": STANDARD.encode(done),
             "step_ms": step as f64 / 1e6,
             "last_ms": last as f64 / 1e6,
+            "publishers": panel.publishers.iter().collect::<Vec<_>>(),
         });
         Self { data, curves: [items.len(), drawn().count()], every }
     }

@@ -1,5 +1,6 @@
 //! The structure of a page, independent of its topic, and its tables as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
@@ -307,8 +308,6 @@ pub struct Explorer {
     /// For the left and the right panel: the kind of item that has a curve, and the caption.
     pub each: [(String, String); 2],
     pub panels: Vec<Panel>,
-    /// The node that publishes all items.
-    pub publisher: u32,
     /// The names of regions, and the region of each node by its number; both empty without regions.
     pub regions: (Vec<String>, Vec<u16>),
     /// The same curves as figures, for readers without scripts.
@@ -326,6 +325,8 @@ pub struct Panel {
     pub colour: usize,
     /// The arrivals of all items at all nodes, sorted by node.
     pub arrivals: Vec<Arrival>,
+    /// The node that published each item.
+    pub publishers: BTreeMap<u16, u32>,
 }
 
 /// The first arrival of an item at a node.

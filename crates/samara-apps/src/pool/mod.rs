@@ -15,6 +15,8 @@ use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 use samara_sim::{Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
 
+use crate::host::Neighbours;
+
 pub use hostile::Hostile;
 
 // ---- transactions ----
@@ -241,7 +243,12 @@ pub enum Act {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
-    Added(TxKey),
+    /// A transaction came into the pool.
+    Added {
+        key: TxKey,
+        /// The host that sent it; `None` for a client.
+        from: Option<u32>,
+    },
     /// The pool refused a client's transaction.
     Refused(TxKey),
     /// A compact block has all its transactions.
@@ -289,17 +296,21 @@ pub struct Honest {
     cat: Cat<Ledger>,
     /// Whether the timer [`CHECKED`] is set.
     checking: bool,
+    neighbours: Neighbours,
     events: Vec<Event>,
 }
 
 impl Honest {
     pub fn new(cat: Cat<Ledger>) -> Self {
-        Self { cat, checking: false, events: Vec::new() }
+        Self { cat, checking: false, neighbours: Neighbours::default(), events: Vec::new() }
     }
 
     fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, NodeEvent>) {
         let mut events = std::mem::take(&mut self.events);
         let mut inner = cx.nested(&mut events);
+        if let Input::LinkUp { peer, info } = &input {
+            self.neighbours.up(*peer, info);
+        }
         let pass_on = |input| match input {
             Input::Start => Input::Start,
             Input::LinkUp { peer, info } => Input::LinkUp { peer, info },
@@ -333,14 +344,17 @@ impl Honest {
             let at = inner.now() + ledger.validation();
             inner.set_timer(at, CHECKED);
         }
-        events.drain(..).filter_map(node_event).for_each(|event| cx.emit(event));
+        events
+            .drain(..)
+            .filter_map(|event| node_event(event, &self.neighbours))
+            .for_each(|event| cx.emit(event));
         self.events = events;
     }
 }
 
-fn node_event(event: Event) -> Option<NodeEvent> {
+fn node_event(event: Event, neighbours: &Neighbours) -> Option<NodeEvent> {
     Some(match event {
-        Event::Added { key, .. } => NodeEvent::Added(key),
+        Event::Added { key, from } => NodeEvent::Added { key, from: from.map(|peer| neighbours.host(peer)) },
         Event::Refused { key, from: None, .. } => NodeEvent::Refused(key),
         Event::BlockComplete { height, .. } => NodeEvent::BlockComplete { height },
         Event::BlockGivenUp { .. } => NodeEvent::BlockGivenUp,

@@ -474,10 +474,7 @@ impl Measured for ColumnsMeasured {
             deliveries: self.collector.deliveries().to_vec(),
             custody_ms: (0..).zip(&self.published).map(custody).collect(),
             bounds_ms: self.curve.points().map(|(ms, _)| ms).collect(),
-            regions: match self.hosts.regions.as_slice() {
-                [] => (Vec::new(), Vec::new()),
-                names => (names.to_vec(), self.hosts.configs.iter().map(|host| host.region).collect()),
-            },
+            regions: self.hosts.placed(),
         };
         let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
         let is_incomplete = data.metrics.incomplete > 0;

@@ -1,7 +1,5 @@
 //! The report on blocks of columns.
 
-use std::collections::BTreeMap;
-
 use samara_engine::units::Span;
 use samara_report::words::{fixed, grouped, ms, number, percent, plural, signed_percent, times};
 use samara_report::{
@@ -11,7 +9,7 @@ use samara_report::{
 use samara_spec::columns::Columns;
 
 use super::metrics::{CellMetrics, ColumnMetrics, ColumnsData};
-use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of};
+use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of, spread};
 use crate::results::Outcome;
 use crate::statistics::Statistics;
 
@@ -329,35 +327,11 @@ fn first_rows<'a>(report: &'a Report<'_>) -> impl Iterator<Item = &'a Row> {
 }
 
 fn explorer(report: &Report<'_>) -> Section {
-    let panel = |row: &Row| {
-        let result = row.first();
-        let mut first: Vec<_> = result.deliveries.iter().filter(|delivery| delivery.slot == 0).collect();
-        if let Some(needed) = result.point.scenario.part::<Columns>().needed() {
-            // A node is done with its first columns; the others do not matter.
-            first.sort_by_key(|delivery| (delivery.host, delivery.at));
-            let nodes = first.chunk_by(|a, b| a.host == b.host);
-            first = nodes.flat_map(|own| own.iter().take(needed as usize)).copied().collect();
-            first.sort_by_key(|delivery| (delivery.host, delivery.column));
-        }
-        let arrivals = first.into_iter().map(|delivery| Arrival {
-            node: delivery.host,
-            item: delivery.column as u16,
-            nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
-            from: delivery.from,
-            hops: delivery.hops,
-        });
-        Panel {
-            label: result.point.label.clone(),
-            description: result.point.description.clone(),
-            colour: row.colour,
-            arrivals: arrivals.collect(),
-        }
-    };
-    let (comparison, hidden) = comparison(report);
+    let panels: Vec<Panel> = first_rows(report).map(panel).collect();
+    let (comparison, hidden) = comparison(report, &panels);
     let mut figures = vec![comparison];
-    for result in first_seeds(report) {
-        figures.push(curves(result, false));
-        figures.push(curves(result, true));
+    for (panel, result) in panels.iter().zip(first_seeds(report)) {
+        figures.extend([false, true].map(|is_of_nodes| curves(panel, &result.run.name, is_of_nodes)));
     }
     let text = "Left, a curve for each column: the share of its subscribers that have it. Right, a curve for each node: \
                 the share of its columns that it has. The curves show the first slot of the first seed.";
@@ -367,8 +341,7 @@ fn explorer(report: &Report<'_>) -> Section {
         panels_heading: ("How columns spread, and how custody fills".to_owned(), text.to_owned()),
         each: [("column", "Columns: share of their subscribers"), ("node", "Nodes: share of their columns")]
             .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
-        panels: first_rows(report).map(panel).collect(),
-        publisher: report.loaded.scenario.part::<Columns>().publisher,
+        panels,
         regions: first_seeds(report).next().map(|result| result.regions.clone()).unwrap_or_default(),
         figures,
     };
@@ -379,48 +352,47 @@ fn explorer(report: &Report<'_>) -> Section {
     Section::new("When nodes are done", text, Part::Explorer(explorer))
 }
 
-const AXIS: &str = "after the publication";
-
-/// Returns the sorted arrival times of each column's subscribers, or of each node's columns, in
-/// milliseconds of the first slot.
-fn arrivals(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Vec<Vec<f64>> {
-    let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for delivery in result.deliveries.iter().filter(|delivery| delivery.slot == 0) {
-        let key = if is_of_nodes { delivery.host } else { delivery.column };
-        let at = delivery.delivered().then(|| (delivery.at - result.published[0]) as f64 / 1e6);
-        groups.entry(key).or_default().push(at.unwrap_or(f64::INFINITY));
+/// Returns the arrivals of the first slot of a run's first seed.
+fn panel(row: &Row) -> Panel {
+    let result = row.first();
+    let mut first: Vec<_> = result.deliveries.iter().filter(|delivery| delivery.slot == 0).collect();
+    if let Some(needed) = result.point.scenario.part::<Columns>().needed() {
+        // A node is done with its first columns; the others do not matter.
+        first.sort_by_key(|delivery| (delivery.host, delivery.at));
+        let nodes = first.chunk_by(|a, b| a.host == b.host);
+        first = nodes.flat_map(|own| own.iter().take(needed as usize)).copied().collect();
+        first.sort_by_key(|delivery| (delivery.host, delivery.column));
     }
-    let mut groups: Vec<Vec<f64>> = groups.into_values().collect();
-    groups.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    // Order them by completion: their colours follow this order.
-    groups.sort_by(|a, b| a[a.len() - 1].total_cmp(&b[b.len() - 1]));
-    groups
+    let publisher = result.point.scenario.part::<Columns>().publisher;
+    let arrivals = first.into_iter().map(|delivery| Arrival {
+        node: delivery.host,
+        item: delivery.column as u16,
+        nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
+        from: delivery.from,
+        hops: delivery.hops,
+    });
+    Panel {
+        label: result.point.label.clone(),
+        description: result.point.description.clone(),
+        colour: row.colour,
+        arrivals: arrivals.collect(),
+        publishers: (0..result.point.scenario.part::<Columns>().segments())
+            .map(|item| (item as u16, publisher))
+            .collect(),
+    }
 }
 
-/// Returns the corners of a step curve. It omits missing deliveries, so that the curve ends below
-/// 1.
-fn steps(times: &[f64]) -> Vec<(f64, f64)> {
-    let share = |count: usize| count as f64 / times.len() as f64;
-    let arrived = times.iter().enumerate().filter(|(_, time)| time.is_finite());
-    arrived.flat_map(|(i, time)| [(*time, share(i)), (*time, share(i + 1))]).collect()
-}
-
-/// Returns scales from the publication to the last of `times`, and from 0 to 1.
-fn scales(times: impl Iterator<Item = f64>) -> (Scale, Scale) {
-    let last = times.filter(|time| time.is_finite()).fold(1.0, f64::max) * 1.03;
-    let x = Scale::linear(AXIS, 0.0..last, Unit::Milliseconds);
-    (x, Scale::linear("", 0.0..1.0, Unit::Share))
-}
+const AXIS: &str = "after the publication";
 
 /// Draws a curve for each column (share of its subscribers reached) or each node (share of its
 /// columns received).
-fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
-    let groups = arrivals(result, is_of_nodes);
+fn curves(panel: &Panel, run: &str, is_of_nodes: bool) -> Figure {
+    let groups = spread::times(panel, is_of_nodes);
     let every = groups.len().div_ceil(CURVES_MAX).max(1);
     let groups: Vec<Vec<f64>> = groups.into_iter().step_by(every).collect();
     let (count, opacity) = (groups.len() as f64, if groups.len() > 200 { 0.25 } else { 0.4 });
     let line = |(i, times): (usize, &Vec<f64>)| Line {
-        points: steps(times),
+        points: spread::steps(times),
         style: Style::Thin(Ink::ramp(i as f64 / count), opacity),
         ..Line::default()
     };
@@ -428,13 +400,10 @@ fn curves(result: &Outcome<ColumnsData>, is_of_nodes: bool) -> Figure {
         false => ("columns", "share of subscribers reached, a curve for each column"),
         true => ("custody", "share of own columns received, a curve for each node"),
     };
-    let scales = scales(groups.iter().flatten().copied());
-    let lines = Lines::new(
-        format!("{}: {what}", result.point.label),
-        scales,
-        groups.iter().enumerate().map(line).collect(),
-    );
-    Figure::new(format!("{}-{name}", result.run.name), "", Lines { has_key: false, ..lines })
+    let scales = spread::scales(AXIS, groups.iter().flatten().copied());
+    let lines =
+        Lines::new(format!("{}: {what}", panel.label), scales, groups.iter().enumerate().map(line).collect());
+    Figure::new(format!("{run}-{name}"), "", Lines { has_key: false, ..lines })
 }
 
 /// Returns the deadline of all runs; `None` if they differ.
@@ -449,24 +418,9 @@ fn named(deadline: Span) -> String {
 
 /// Draws the share of nodes that have all their columns, for each run, and the deadline unless it is
 /// far behind the last arrival. Returns also a sentence about curves that others cover.
-fn comparison(report: &Report<'_>) -> (Figure, String) {
-    let done = |result: &Outcome<ColumnsData>| -> Vec<f64> {
-        let needed = result.point.scenario.part::<Columns>().needed();
-        let last =
-            |times: &Vec<f64>| needed.map_or(times.len(), |needed| times.len().min(needed as usize)) - 1;
-        let mut done: Vec<f64> = arrivals(result, true).iter().map(|times| times[last(times)]).collect();
-        done.sort_by(f64::total_cmp);
-        done
-    };
+fn comparison(report: &Report<'_>, panels: &[Panel]) -> (Figure, String) {
     let rows: Vec<&Row> = first_rows(report).collect();
-    let runs: Vec<(&Row, Vec<f64>)> = rows.iter().map(|row| (*row, done(row.first()))).collect();
-    let line = |(row, times): &(&Row, Vec<f64>)| Line {
-        label: row.label.clone(),
-        points: steps(times),
-        style: Style::Plain,
-        colour: Some(row.colour),
-        ..Line::default()
-    };
+    let runs: Vec<(&Panel, Vec<f64>)> = panels.iter().map(|panel| (panel, spread::complete(panel))).collect();
     let times = || runs.iter().flat_map(|(_, times)| times).copied();
     let last = times().filter(|time| time.is_finite()).max_by(f64::total_cmp).unwrap_or(f64::INFINITY);
     let deadline = only_deadline(report).filter(|deadline| deadline.millis_f64() <= DEADLINE_MAX * last);
@@ -476,8 +430,9 @@ fn comparison(report: &Report<'_>) -> (Figure, String) {
         style: Style::Bound,
         ..Line::default()
     });
-    let scales = scales(times().chain(deadline.map(Span::millis_f64)));
-    let mut lines = Lines::new("", scales, runs.iter().map(line).collect());
+    let scales = spread::scales(AXIS, times().chain(deadline.map(Span::millis_f64)));
+    let mut lines =
+        Lines::new("", scales, runs.iter().map(|(panel, times)| spread::line(panel, times)).collect());
     let hidden = lines.hidden();
     lines.title = "Share of nodes that have all their columns".to_owned();
     lines.lines.extend(lower_bounds(&rows));
@@ -498,7 +453,7 @@ fn lower_bounds(rows: &[&Row]) -> Vec<Line> {
     let is_single = curves.len() == 1;
     let line = |(label, bounds): &(&str, &[f64])| Line {
         label: if is_single { "lower bound".to_owned() } else { format!("lower bound of {label}") },
-        points: steps(bounds),
+        points: spread::steps(bounds),
         style: Style::Bound,
         ..Line::default()
     };

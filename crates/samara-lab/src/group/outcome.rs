@@ -126,7 +126,7 @@ impl Measured for GroupMeasured {
         ];
         tables.extend(self.deliveries.table(|rows| {
             let origin = ("origin", column(rows.iter().map(|row| row.detail)));
-            [vec![origin, ("number", column(rows.iter().map(|row| row.item)))], Vec::new()]
+            [vec![origin, ("number", column(rows.iter().map(|row| u64::from(row.item))))], Vec::new()]
         }));
         tables
     }

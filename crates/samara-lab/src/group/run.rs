@@ -21,7 +21,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 
 use crate::explain::{ContentsOf, Delivered};
 use crate::network::{self, Hosts};
-use crate::results::{Deliveries, DeliveryRow};
+use crate::results::{Deliveries, DeliveryRow, NOBODY};
 use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
 
 const SLICE_NANOS: u64 = 10_000_000;
@@ -309,7 +309,10 @@ impl<B: Broadcasts> Run<B> {
     fn collect(&mut self) {
         for (node, ledger) in (0..).zip(&self.ledgers) {
             for Delivery { origin, number, nanos } in lock(ledger).recent.drain(..) {
-                self.measured.deliveries.add(DeliveryRow { item: number, nanos, node, detail: origin });
+                // A run that keeps its rows has fewer than 2^32 messages of a member.
+                let item = number as u32;
+                let row = DeliveryRow { item, nanos, node, from: NOBODY, detail: origin };
+                self.measured.deliveries.add(row);
             }
         }
     }
@@ -414,7 +417,7 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
     fn delivered(&self) -> Vec<Delivered> {
         let sent_at = self.sent_at.lock().unwrap_or_else(PoisonError::into_inner);
         self.measured.deliveries.delivered_of(|row| {
-            let item = item_of(row.detail, row.item);
+            let item = item_of(row.detail, u64::from(row.item));
             let at = *sent_at.get(&item)?;
             let origin = Origin { host: row.detail, at };
             let is_last = row.node != row.detail;

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use samara_apps::Durations;
 use samara_apps::messages::MessageNumber;
+use samara_spec::Point;
 
-use crate::results::{Deliveries, DeliveryRow};
+use crate::results::{Deliveries, DeliveryRow, Spread};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRow {
@@ -108,9 +109,10 @@ impl MessageCollector {
         let nanos = at.saturating_sub(row.published);
         self.latency.add(nanos);
         self.deliveries.add(DeliveryRow {
-            item: u64::from(message),
+            item: message,
             nanos,
             node: host,
+            from,
             detail: u32::from(sender),
         });
         let last = &mut self.last_at[host as usize];
@@ -127,6 +129,14 @@ impl MessageCollector {
     /// Returns true if a node has a message, or published it.
     pub fn has(&self, message: MessageNumber, node: u32) -> bool {
         self.hops[message as usize * self.nodes as usize + node as usize] != 0
+    }
+
+    /// Returns the way of some messages that were published.
+    pub(crate) fn spread(&self, point: &Point) -> Spread {
+        let published = (0..).zip(&self.rows).filter(|(_, row)| row.published != u64::MAX);
+        let messages: Vec<(MessageNumber, u32)> =
+            published.map(|(message, row)| (message, row.publisher)).collect();
+        self.deliveries.spread(point, &messages, self.nodes, |_, _| true)
     }
 
     pub fn expected(&self) -> u64 {

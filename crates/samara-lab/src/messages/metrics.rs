@@ -14,9 +14,9 @@ use super::torture;
 use crate::metric::metrics;
 use crate::network::{self, Hosts};
 use crate::results::columns::column;
-use crate::results::deliveries::DELIVERIES;
+use crate::results::deliveries::{DELIVERIES, senders};
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
+use crate::results::{Measured, Outcome, PacketDrops, Spread, packet_drops, ratio};
 use crate::statistics::Statistics;
 
 metrics! {
@@ -216,6 +216,10 @@ pub struct MessagesData {
     pub lost: BTreeMap<(u32, u32), u64>,
     /// Number of links of each node.
     pub degrees: Vec<u32>,
+    /// The way of some messages.
+    pub(crate) spread: Spread,
+    /// The names of regions, and the region of each host; both empty without regions.
+    pub regions: (Vec<String>, Vec<u16>),
 }
 
 impl Measured for MessagesMeasured {
@@ -239,6 +243,8 @@ impl Measured for MessagesMeasured {
             inter_arrival: self.collector.inter_arrival.distribution_ms(),
             lost: self.collector.lost.clone(),
             degrees: self.degrees.clone(),
+            spread: self.collector.spread(&self.point),
+            regions: self.hosts.placed(),
         };
         let messages = self.point.scenario.part::<Messages>();
         let parameter = ("messages_per_s", messages.rate.into());
@@ -269,8 +275,9 @@ impl Measured for MessagesMeasured {
             Table::new("traffic", self.traffic.len(), || message_traffic(self)),
         ];
         tables.extend(self.collector.deliveries.table(|rows| {
-            let message = ("message", column(rows.iter().map(|row| row.item as u32)));
-            [vec![message], vec![("hops", column(rows.iter().map(|row| row.detail as u16)))]]
+            let message = ("message", column(rows.iter().map(|row| row.item)));
+            let hops = ("hops", column(rows.iter().map(|row| row.detail as u16)));
+            [vec![message], vec![senders(rows), hops]]
         }));
         tables
     }

@@ -10,7 +10,7 @@ use samara_report::{
 use samara_spec::Point;
 
 use super::metrics::MessagesData;
-use crate::report::{self, Body, Column, Results, Runs, Shown, of};
+use crate::report::{self, Body, Column, Results, Runs, Shown, of, spread};
 use crate::results::Outcome;
 
 /// Maximum number of listed links for a run with full queues.
@@ -70,6 +70,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
             }
         }
     }
+    details.extend(spread::section(report, "message", |data| (&data.spread, &data.regions)));
     details.push(cost(report));
     details.extend(overflows(report));
     let legend = "Dissemination time: from the publication of a message until the last node has it. Hops: of that last delivery.";

@@ -6,7 +6,7 @@ use samara_apps::mix::{RoundEvent, WorkSpan};
 use samara_mix::{Cause, Mark, Phase, RoundState};
 use samara_sim::Record;
 
-use crate::results::{Deliveries, DeliveryRow};
+use crate::results::{Deliveries, DeliveryRow, NOBODY};
 
 /// The record of a round. Times are in nanoseconds of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,7 +178,9 @@ impl Collector {
                 let Some(at) = at else { continue };
                 let nanos = row.entered.map_or(u64::MAX, |entered| at.saturating_sub(entered));
                 let detail = row.team as u32;
-                deliveries.add(DeliveryRow { item: row.round, nanos, node: *node, detail });
+                // A run that keeps its rows has fewer than 2^32 rounds.
+                let item = row.round as u32;
+                deliveries.add(DeliveryRow { item, nanos, node: *node, from: NOBODY, detail });
             }
         }
         deliveries

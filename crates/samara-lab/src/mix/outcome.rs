@@ -92,7 +92,7 @@ impl Measured for MixMeasured {
         let slots = data.metrics.batch;
         tables.extend(self.deliveries.table(move |rows| {
             let own = vec![
-                ("round", column(rows.iter().map(|row| row.item))),
+                ("round", column(rows.iter().map(|row| u64::from(row.item)))),
                 ("team", column(rows.iter().map(|row| row.detail))),
                 ("slots", column(rows.iter().map(|_| slots))),
             ];

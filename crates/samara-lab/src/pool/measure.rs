@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 use samara_apps::Durations;
 use samara_apps::pool::TxNumber;
 use samara_cat::TxKey;
+use samara_spec::Point;
 
-use crate::results::{Deliveries, DeliveryRow};
+use crate::results::{Deliveries, DeliveryRow, NOBODY, Spread};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRow {
@@ -120,9 +121,9 @@ impl TxCollector {
         number
     }
 
-    /// Records an addition to a pool. Returns false for a repeated addition, or if no client
+    /// Records an addition to a pool, of a transaction that the node `from` sent. Returns false for a repeated addition, or if no client
     /// submitted the transaction.
-    pub fn added(&mut self, key: &TxKey, node: u32, at: u64) -> bool {
+    pub fn added(&mut self, key: &TxKey, node: u32, from: Option<u32>, at: u64) -> bool {
         let Some(number) = self.numbers.get(key).copied() else { return false };
         let word = &mut self.had[number as usize * self.words + node as usize / 64];
         let bit = 1 << (node % 64);
@@ -136,7 +137,8 @@ impl TxCollector {
         if node != row.origin {
             let nanos = at.saturating_sub(row.submitted);
             self.latency.add(nanos);
-            self.deliveries.add(DeliveryRow { item: u64::from(number), nanos, node, detail: 0 });
+            let from = from.unwrap_or(NOBODY);
+            self.deliveries.add(DeliveryRow { item: number, nanos, node, from, detail: 0 });
         }
         self.latest = self.latest.max(at);
         true
@@ -164,6 +166,13 @@ impl TxCollector {
     /// Returns true if a transaction has been in a node's pool.
     pub fn has_been(&self, number: TxNumber, node: u32) -> bool {
         self.had[number as usize * self.words + node as usize / 64] & (1 << (node % 64)) != 0
+    }
+
+    /// Returns the way of some valid transactions to the pools of honest nodes.
+    pub(crate) fn spread(&self, point: &Point, uptime: &Uptime) -> Spread {
+        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
+        let transactions: Vec<(TxNumber, u32)> = valid.map(|(number, row)| (number, row.origin)).collect();
+        self.deliveries.spread(point, &transactions, self.nodes, |_, node| uptime.honest[node as usize])
     }
 
     /// Counts the deliveries of transactions to nodes until `end`.
@@ -212,10 +221,10 @@ mod tests {
     fn additions_make_rows() {
         let mut collector = TxCollector::new(70);
         assert_eq!(collector.submitted(key(0), 1_000_000, 3, true), 0);
-        assert!(collector.added(&key(0), 3, 1_000_000));
-        assert!(collector.added(&key(0), 69, 3_000_000));
-        assert!(!collector.added(&key(0), 69, 4_000_000), "a repeated addition");
-        assert!(!collector.added(&key(9), 1, 4_000_000), "an unknown transaction");
+        assert!(collector.added(&key(0), 3, None, 1_000_000));
+        assert!(collector.added(&key(0), 69, Some(3), 3_000_000));
+        assert!(!collector.added(&key(0), 69, Some(3), 4_000_000), "a repeated addition");
+        assert!(!collector.added(&key(9), 1, None, 4_000_000), "an unknown transaction");
         assert_eq!((collector.deliveries.count(), collector.latest), (1, 3_000_000));
         assert!(collector.has_been(0, 69) && !collector.has_been(0, 5));
         let row = collector.rows[0];
@@ -231,8 +240,8 @@ mod tests {
     fn only_honest_nodes_that_stay_count() {
         let mut collector = TxCollector::new(4);
         collector.submitted(key(0), 10, 0, true);
-        collector.added(&key(0), 0, 10);
-        collector.added(&key(0), 1, 20);
+        collector.added(&key(0), 0, None, 10);
+        collector.added(&key(0), 1, Some(0), 20);
         let mut uptime = uptime(4);
         uptime.honest[2] = false;
         assert_eq!(collector.reach(&uptime, 100).incomplete, 1, "node 3 lacks it");
@@ -242,7 +251,7 @@ mod tests {
         assert!(!uptime.is_up(3, 15) && uptime.is_up(3, 50) && uptime.is_up(3, 14));
         // Only a node that went down had the second transaction.
         collector.submitted(key(1), 10, 3, true);
-        collector.added(&key(1), 3, 10);
+        collector.added(&key(1), 3, None, 10);
         assert_eq!(collector.reach(&uptime, 100).lost_with_origin, 1);
     }
 }

@@ -9,9 +9,9 @@ use super::run::{BlockRow, TransactionsMeasured};
 use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::column;
-use crate::results::deliveries::DELIVERIES;
+use crate::results::deliveries::{DELIVERIES, senders};
 use crate::results::tables::{Columns, Table, distribution, traffic};
-use crate::results::{Measured, Outcome};
+use crate::results::{Measured, Outcome, Spread};
 
 /// The retained data of a run with transactions.
 #[derive(Clone, Debug)]
@@ -23,6 +23,10 @@ pub struct PoolData {
     pub latency: Vec<(f64, f64)>,
     /// Number of links of each node.
     pub degrees: Vec<u32>,
+    /// The way of some transactions.
+    pub(crate) spread: Spread,
+    /// The names of regions, and the region of each host; both empty without regions.
+    pub regions: (Vec<String>, Vec<u16>),
 }
 
 /// Returns the outcome with the factors of saved bytes and copies relative to the scenario's first
@@ -57,6 +61,8 @@ impl Measured for TransactionsMeasured {
             blocks: self.blocks.clone(),
             latency: self.collector.latency.distribution_ms(),
             degrees: self.degrees.clone(),
+            spread: self.collector.spread(&self.point, &self.uptime),
+            regions: self.hosts.placed(),
         };
         let workload: &Transactions = self.point.scenario.part();
         let parameter = match (workload.rate, workload.closed_loop()) {
@@ -84,7 +90,7 @@ impl Measured for TransactionsMeasured {
             }),
         ];
         tables.extend(self.collector.deliveries.table(|rows| {
-            [vec![("transaction", column(rows.iter().map(|row| row.item as u32)))], Vec::new()]
+            [vec![("transaction", column(rows.iter().map(|row| row.item)))], vec![senders(rows)]]
         }));
         tables
     }

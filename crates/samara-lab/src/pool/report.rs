@@ -11,7 +11,7 @@ use samara_spec::Scenario;
 
 use super::metrics::{TransactionBytes, TransactionMetrics};
 use super::outcome::PoolData;
-use crate::report::{self, Body, Causes, Column, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Causes, Column, Results, Runs, Shown, Value, of, spread};
 
 type Row = Runs<PoolData>;
 type Figures = [(&'static str, Value<PoolData>)];
@@ -155,6 +155,8 @@ pub(super) fn body(results: &Results<'_, PoolData>) -> Body {
         true => [figures].into_iter().chain(report.turns()).chain([costs]).collect(),
     };
     let details = report.blocks().into_iter().chain([report.bandwidth(), report.counters()]);
+    let spread = spread::section(results, "transaction", |data| (&data.spread, &data.regions));
+    let details = spread.into_iter().chain(details);
     let details = details.chain(results.causes("Refused and ignored", &CAUSES)).collect();
     Body::new(report.findings(), (LEGEND, table), sections, details)
 }

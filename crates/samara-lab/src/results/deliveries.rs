@@ -1,9 +1,13 @@
 //! The deliveries of a run: which node received which item, and when.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use samara_report::Arrival;
 use samara_report::words::grouped;
 use samara_sim::{Cause, Origin};
+use samara_spec::Point;
 
-use super::columns::column;
+use super::columns::{Column, column};
 use super::tables::{Columns, Table};
 use crate::explain::Delivered;
 
@@ -16,13 +20,30 @@ pub(crate) const DELIVERIES: &str = "deliveries";
 /// The delivery of an item at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryRow {
-    pub item: u64,
+    pub item: u32,
     /// Nanoseconds from the publication of the item; `u64::MAX` if its publication is unknown.
     pub nanos: u64,
     pub node: u32,
+    /// The node that sent the copy; [`NOBODY`] if that is unknown.
+    pub from: u32,
     /// A further value of the family: hops, the origin, or the team.
     pub detail: u32,
 }
+
+/// The sender of a delivery whose sender is unknown.
+pub const NOBODY: u32 = u32::MAX;
+
+/// The way of some items through the network, for the curves of a page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread {
+    /// Sorted by node.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// The publisher of each item.
+    pub(crate) publishers: BTreeMap<u16, u32>,
+}
+
+/// Maximum number of items with curves.
+const SPREAD_MAX: usize = 16;
 
 /// Records deliveries: all rows or, beyond [`DELIVERIES_MAX`], none.
 #[derive(Debug, Default)]
@@ -57,7 +78,7 @@ impl Deliveries {
             let at = origin.at.checked_add(row.nanos).filter(|_| row.nanos != u64::MAX)?;
             Some(Delivered {
                 node: row.node,
-                item: row.item,
+                item: u64::from(row.item),
                 origin,
                 at,
                 made_of: None,
@@ -81,6 +102,54 @@ impl Deliveries {
         })
     }
 
+    /// Returns the arrivals of some of these items, each with its publisher, in even steps. `must`
+    /// tells whether an item must reach a node: an arrival that is missing there is listed, too.
+    pub(crate) fn spread(
+        &self,
+        point: &Point,
+        items: &[(u32, u32)],
+        nodes: u32,
+        must: impl Fn(u32, u32) -> bool,
+    ) -> Spread {
+        let items: Vec<(u16, u32)> = items
+            .iter()
+            .filter_map(|(item, publisher)| Some(((*item).try_into().ok()?, *publisher)))
+            .collect();
+        // The page of a sweep has no curves of items.
+        if self.count > DELIVERIES_MAX || !point.sweep.is_empty() {
+            return Spread::default();
+        }
+        let every = items.len().div_ceil(SPREAD_MAX).max(1);
+        let publishers: BTreeMap<u16, u32> = items.into_iter().step_by(every).collect();
+        let mut hops: HashMap<(u16, u32), u16> = HashMap::new();
+        let mut arrivals = Vec::new();
+        for row in &self.rows {
+            let Some(item) = u16::try_from(row.item).ok().filter(|item| publishers.contains_key(item)) else {
+                continue;
+            };
+            let before = hops.get(&(item, row.from)).copied().unwrap_or(0);
+            hops.insert((item, row.node), before.saturating_add(1));
+            let nanos = (row.nanos != u64::MAX).then_some(row.nanos);
+            arrivals.push(Arrival {
+                node: row.node,
+                item,
+                nanos,
+                from: row.from,
+                hops: before.saturating_add(1),
+            });
+        }
+        let found: BTreeSet<(u16, u32)> = hops.into_keys().collect();
+        for (item, publisher) in &publishers {
+            let lacks = |node: &u32| {
+                node != publisher && must(u32::from(*item), *node) && !found.contains(&(*item, *node))
+            };
+            let missing = |node| Arrival { node, item: *item, nanos: None, from: NOBODY, hops: 0 };
+            arrivals.extend((0..nodes).filter(lacks).map(missing));
+        }
+        arrivals.sort_by_key(|arrival| (arrival.node, arrival.item));
+        Spread { arrivals, publishers }
+    }
+
     /// Returns the table, unless there are too many deliveries.
     ///
     /// `own` returns the family's columns before and after those that all families have: the node,
@@ -101,6 +170,11 @@ impl Deliveries {
             })
         })
     }
+}
+
+/// Returns the column of the nodes that sent the copies.
+pub(crate) fn senders(rows: &[DeliveryRow]) -> (&'static str, Column) {
+    ("from", column(rows.iter().map(|row| (row.from != NOBODY).then_some(row.from))))
 }
 
 #[cfg(test)]

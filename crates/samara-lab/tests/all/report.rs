@@ -100,6 +100,37 @@ fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
 }
 
 #[test]
+fn messages_and_transactions_have_curves_paths_and_a_race() {
+    let small = [("network.nodes", "30"), ("network.topology", "{ degree = 8 }")];
+    let messages = [("messages.duration", "2 s"), ("messages.warm_up", "3 s"), ("messages.cool_down", "3 s")];
+    let pool = [("pool.clients", "20"), ("pool.spread", "1 s"), ("pool.duration", "8 s")];
+    for (scenario, set, runs, item) in [
+        ("gossip-baselines", [&small[..], &messages].concat(), ["floodsub", "plumtree"], "message"),
+        ("cat", [&small[..], &pool].concat(), ["cat", "flood-fifo"], "transaction"),
+    ] {
+        let page = report(scenario, &set, &runs);
+        let parts = page.sections.iter().flat_map(|section| &section.parts);
+        let explorers: Vec<_> = parts.filter(|part| matches!(part, Part::Explorer(_))).collect();
+        let [Part::Explorer(explorer)] = explorers.as_slice() else { panic!("{scenario} has no curves") };
+        assert_eq!((explorer.each[0].0.as_str(), explorer.panels.len()), (item, 2));
+        for panel in &explorer.panels {
+            let items = panel.publishers.len();
+            assert!((8..=16).contains(&items), "{scenario}: {items} items");
+            assert_eq!(panel.arrivals.len(), items * 29, "all nodes but the publisher");
+            let hops = |node: u32, item: u16| {
+                let of = |one: &&samara_report::Arrival| (one.node, one.item) == (node, item);
+                panel.arrivals.iter().find(of).map_or(0, |one| one.hops)
+            };
+            for one in panel.arrivals.iter().filter(|one| one.nanos.is_some()) {
+                assert_eq!(one.hops, hops(one.from, one.item) + 1, "{scenario}: {one:?}");
+                let is_start = one.from == panel.publishers[&one.item];
+                assert!(is_start == (one.hops == 1), "paths begin at the publisher: {one:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn runs_keep_their_colours_when_others_are_left_out() {
     let set = [("network.nodes", "40"), ("network.topology.degree", "12"), ("columns.blobs", "1")];
     let colours = |only: &[&str]| -> BTreeMap<String, usize> {
@@ -214,6 +245,13 @@ fn headline_is_good_if_all_nodes_complete_and_expectations_hold() {
     assert_eq!(failed.findings[0], "2 of 6 expectations fail.");
 }
 
+/// Returns the number of runs with curves of single items.
+fn page_panels(page: &Page) -> usize {
+    let parts = page.sections.iter().flat_map(|section| &section.parts);
+    let panels = |part: &Part| if let Part::Explorer(explorer) = part { explorer.panels.len() } else { 0 };
+    parts.map(panels).sum()
+}
+
 fn messages(set: &[(&str, &str)], only: &[&str]) -> Page {
     let small = [("messages.duration", "2 s"), ("messages.rate", "20"), ("messages.warm_up", "4 s")];
     report("gossip-study", &[&small, set].concat(), only)
@@ -226,7 +264,8 @@ fn each_series_of_messages_has_figures_and_rows() {
     for text in ["Phase 2, series 1: topology", "Phase 2, series 2: latency of 100 ms", "1c: m = 12"] {
         assert!(html.contains(text), "{text}");
     }
-    assert_eq!(html.matches("<figure").count(), 1 + 8, "the means, and four figures for each of two series");
+    let panels = 2 * page_panels(&page);
+    assert_eq!(html.matches("<figure").count() - panels, 1 + 8, "the means, and four for each of two series");
     assert!(!html.contains("Queue overflows"), "no copies were lost");
     assert!(html.contains("all of them reached every node"));
     has(&page, &["phase-2-series-1-topology-hops"]);

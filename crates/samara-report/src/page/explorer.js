@@ -6,7 +6,7 @@ const startExplorer = () => {
   const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
   const state = { same: false, kept: {}, over: null, hidden: new Set() };
   // The names of the selected items of the left and the right panels.
-  const NAMES = ["column", "node"];
+  const NAMES = [ITEM, "node"];
   const told = document.getElementById("told");
   const canvases = [...document.querySelectorAll("canvas[data-kind]")].map((canvas) => {
     const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
@@ -183,7 +183,7 @@ const startExplorer = () => {
   document.getElementById("clear").addEventListener("click", () => {
     state.kept = {};
     told.textContent = "";
-    selection.set({ node: null, column: null });
+    selection.set({ node: null, [ITEM]: null });
   });
   for (const button of document.querySelectorAll("[data-run]")) {
     button.addEventListener("click", () => {

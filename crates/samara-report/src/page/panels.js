@@ -1,4 +1,4 @@
-// The deliveries of all runs, and the selected node and column, which the address keeps.
+// The deliveries of all runs, and the selected node and item, which the address keeps.
 let RUNS = null;
 const decodedRuns = () => {
   const content = document.getElementById("run-data");
@@ -7,7 +7,8 @@ const decodedRuns = () => {
   const bytesOf = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
   for (const panel of runs.panels) {
     const time = (raw) => (raw === NEVER ? Infinity : raw * panel.step_ms);
-    // Records by node and column: the time, and the node that sent the first copy.
+    panel.publishers = new Map(panel.publishers);
+    // Records by node and item: the time, and the node that sent the first copy.
     panel.records = new Map();
     const view = bytesOf(panel.data);
     const lefts = new Map(), rights = new Map();
@@ -34,9 +35,11 @@ const decodedRuns = () => {
   return runs;
 };
 const timeOf = (ms) => (ms === Infinity ? "never" : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(0)} ms`);
-// The selected column and node; null if none is.
+// What has a curve in the left panels, such as a column.
+const ITEM = document.querySelector("[data-item]")?.dataset.item || "column";
+// The selected item and node; null if none is.
 const selection = (() => {
-  const heard = [], state = { column: null, node: null };
+  const heard = [], state = { [ITEM]: null, node: null };
   const read = () => {
     const hash = new URLSearchParams(location.hash.slice(1));
     for (const key of Object.keys(state)) state[key] = /^\d+$/.test(hash.get(key) || "") ? Number(hash.get(key)) : null;
@@ -50,6 +53,6 @@ const selection = (() => {
     tell();
   };
   read();
-  addEventListener("hashchange", () => { if (/^#(node|column)=/.test(location.hash)) { read(); tell(); } });
+  addEventListener("hashchange", () => { if (Object.keys(state).some((key) => location.hash.startsWith(`#${key}=`))) { read(); tell(); } });
   return { state, set, onChange: (hear) => { heard.push(hear); hear(state); } };
 })();

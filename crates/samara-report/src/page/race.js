@@ -105,7 +105,7 @@ const startRace = () => {
   for (const item of items) {
     item.canvas.addEventListener("click", (event) => {
       const near = [...item.spots].find(([, [x, y]]) => event.offsetX >= x && event.offsetX < x + item.size && event.offsetY >= y && event.offsetY < y + item.size);
-      if (near) selection.set({ node: near[0], column: null });
+      if (near) selection.set({ node: near[0], [ITEM]: null });
     });
   }
   // A row for each moment, a column for each run.

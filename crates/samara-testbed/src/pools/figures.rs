@@ -60,7 +60,7 @@ fn collect(recorded: &Recorded, nodes: u32) -> TxCollector {
     for (arrivals, node) in recorded.arrivals.iter().zip(0..) {
         for arrival in arrivals {
             if let Some(number) = driver.numbers.get(&arrival.key) {
-                collector.added(&keys[*number as usize], node, since(arrival.at_unix_ns));
+                collector.added(&keys[*number as usize], node, None, since(arrival.at_unix_ns));
             }
         }
     }

@@ -30,10 +30,12 @@ fn panel(number: usize) -> Panel {
     };
     let arrivals = (1..NODES).flat_map(|node| (0..ITEMS).map(move |item| arrival(node, item)));
     let (label, description) = (format!("Run {number} of a long name"), String::new());
-    Panel { label, description, colour: number, arrivals: arrivals.collect() }
+    let publishers = (0..ITEMS).map(|item| (item, PUBLISHER)).collect();
+    Panel { label, description, colour: number, arrivals: arrivals.collect(), publishers }
 }
 
-fn page() -> Page {
+/// A page on items of a kind.
+fn page(item: &str) -> Page {
     let row = |number: usize| Bar {
         name: format!("Run {number} of a long name"),
         parts: vec![(0.0, 100.0 + 40.0 * number as f64, number % 6)],
@@ -74,9 +76,8 @@ fn page() -> Page {
         axis: "after the publication".to_owned(),
         deadline: None,
         panels_heading: ("Curves".to_owned(), String::new()),
-        each: ["column", "node"].map(|name| (name.to_owned(), name.to_owned())),
+        each: [item, "node"].map(|name| (name.to_owned(), name.to_owned())),
         panels: (0..9).map(panel).collect(),
-        publisher: PUBLISHER,
         regions: (
             vec!["Europe".to_owned(), "Asia".to_owned()],
             (0..NODES).map(|node| u16::from(node % 3 == 0)).collect(),
@@ -104,9 +105,13 @@ fn page() -> Page {
 
 /// Writes the page, and returns its address and its size in bytes.
 fn written(test: &str) -> (String, usize) {
+    written_with(test, "column")
+}
+
+fn written_with(test: &str, item: &str) -> (String, usize) {
     let path: PathBuf = directory(&format!("report-{test}")).join("report.html");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let html = page().html();
+    let html = page(item).html();
     std::fs::write(&path, &html).unwrap();
     (format!("file://{}", path.display()), html.len())
 }
@@ -241,5 +246,16 @@ fn race_and_paths_follow_the_clock_and_the_address() {
     until(&mut chrome, "location.hash === '#column=3&node=150'");
     chrome.eval("document.getElementById('clear').click()");
     until(&mut chrome, "location.hash === '' && document.getElementById('path').hidden");
+    // Other families have other items.
+    let (address, _) = written_with("race-of-messages", "message");
+    open(&mut chrome, &format!("{address}#message=3&node=600"));
+    until(&mut chrome, "!document.getElementById('path').hidden");
+    assert_eq!(
+        chrome.eval("document.querySelector('#path h3').textContent"),
+        "Message 3 to node 600, hop by hop"
+    );
+    assert_eq!(chrome.eval("document.querySelectorAll('#path th')[1].textContent"), "Message");
+    chrome.eval("document.querySelector('#path button[data-node=\"150\"]').click()");
+    until(&mut chrome, "location.hash === '#message=3&node=150'");
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
 }

@@ -332,8 +332,8 @@ impl Stepped for Run {
     fn observe(&mut self, record: Record<NodeEvent>) {
         let measured = &mut self.measured;
         match record.event {
-            NodeEvent::Added(key) => {
-                measured.collector.added(&key, record.host, record.at.as_nanos());
+            NodeEvent::Added { key, from } => {
+                measured.collector.added(&key, record.host, from, record.at.as_nanos());
             }
             NodeEvent::Refused(key) => measured.collector.refused(&key),
             NodeEvent::BlockComplete { height } if height == self.compact.0 => {
