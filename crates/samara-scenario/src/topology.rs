@@ -105,9 +105,12 @@ pub fn barabasi_albert(nodes: u32, m: u32, rng: &mut NodeRng) -> Graph {
     Graph { nodes, edges }
 }
 
-/// Number of hops from a node to the farthest node that it can reach.
-pub fn eccentricity(neighbours: &[Vec<u32>], node: u32) -> u32 {
-    hops(neighbours, node).1
+/// Number of hops from a node to the farthest node that it can reach, and the mean number over all
+/// nodes that it can reach.
+pub fn distances(neighbours: &[Vec<u32>], node: u32) -> (u32, f64) {
+    let (hops, farthest) = hops(neighbours, node);
+    let others = hops.iter().flatten().count().saturating_sub(1);
+    (farthest, hops.iter().flatten().sum::<u32>() as f64 / others.max(1) as f64)
 }
 
 /// Number of hops from a node to each node that it can reach, and to the farthest of them.

@@ -18,7 +18,7 @@ use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, identity_of};
+use samara_sim::{Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, identity_of};
 
 use super::measure::{MessageCollector, MessageRow};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
@@ -47,6 +47,9 @@ pub struct MessagesMeasured {
     /// For each node, the least time in which its messages can reach all other nodes, in
     /// milliseconds.
     pub lower_bound_ms: Vec<f64>,
+    /// The least time of a hop by cause in milliseconds, and the mean hops from each node to the
+    /// others.
+    pub hops: ([(Cause, f64); 3], Vec<f64>),
     /// Copies withdrawn before they left, over all nodes.
     pub withdrawn: u64,
     /// Number of links of each node.
@@ -61,7 +64,18 @@ impl MessagesMeasured {
     /// Explains the deliveries of a real run by the arrivals in its traces. An item is the number of a
     /// message.
     pub fn explained(&self, arrivals: samara_sim::Arrivals) -> Explained {
-        Explained::of_traces(arrivals, self.delivered(), MainTime::default())
+        Explained::of_traces(arrivals, self.delivered(), self.main_time())
+    }
+
+    /// The bound is that of the mean delivery, if none is missing.
+    fn main_time(&self) -> MainTime {
+        let (parts, mean_hops) = &self.hops;
+        let of = |row: &MessageRow| mean_hops[row.publisher as usize];
+        let hops: f64 =
+            self.collector.rows.iter().map(of).sum::<f64>() / self.collector.rows.len().max(1) as f64;
+        let is_complete = self.collector.missing == 0;
+        let bound_ms = parts.iter().filter(|_| is_complete).map(|(cause, ms)| (*cause, ms * hops)).collect();
+        MainTime { bound_ms, ..MainTime::default() }
     }
 
     fn delivered(&self) -> Vec<Delivered> {
@@ -81,6 +95,8 @@ impl MessagesMeasured {
         (graph, plan): (&Graph, &Plan),
         (frame_bytes, floor): (u32, Duration),
     ) -> Self {
+        let hop = hop_parts(&point.scenario, hosts, frame_bytes, floor);
+        let (lower_bound_ms, mean_hops) = bounds(graph, &hop);
         Self {
             point: point.clone(),
             collector: MessageCollector::new(&plan.publishers, graph.nodes),
@@ -89,7 +105,8 @@ impl MessagesMeasured {
             sizes: plan.sizes.clone(),
             hosts: hosts.clone(),
             measured_nanos: 0,
-            lower_bound_ms: message_bounds_ms(&point.scenario, (graph, hosts), frame_bytes, floor),
+            lower_bound_ms,
+            hops: (hop, mean_hops),
             withdrawn: 0,
             degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),
             mesh_size: 0.0,
@@ -325,6 +342,10 @@ impl<M: Member> Stepped for Run<M> {
         self.measured.delivered()
     }
 
+    fn main_time(&self) -> MainTime {
+        self.measured.main_time()
+    }
+
     fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {
         let collector = &self.measured.collector;
         let expected = collector.expected();
@@ -351,15 +372,31 @@ impl<M: Member> Stepped for Run<M> {
 /// Returns, for each node, the least time in which its messages can reach all other nodes, in
 /// milliseconds.
 ///
-/// It is the hops to the farthest node. Each hop takes at least the least latency (and `floor`),
-/// the time of a frame on the fastest uplink, and a validation. A downlink receives packets as they
-/// arrive: it adds time only if it is slower, and not for the first packet.
+/// It is the hops to the farthest node.
 pub(crate) fn message_bounds_ms(
     scenario: &Scenario,
     (graph, hosts): (&Graph, &Hosts),
     frame_bytes: u32,
     floor: Duration,
 ) -> Vec<f64> {
+    bounds(graph, &hop_parts(scenario, hosts, frame_bytes, floor)).0
+}
+
+/// Returns for each node the least time to the farthest node in milliseconds, and the mean hops to
+/// the others.
+fn bounds(graph: &Graph, hop: &[(Cause, f64); 3]) -> (Vec<f64>, Vec<f64>) {
+    let hop: f64 = hop.iter().map(|(_, ms)| ms).sum();
+    let neighbours = graph.neighbours();
+    let distances = (0..graph.nodes).map(|node| topology::distances(&neighbours, node));
+    distances.map(|(farthest, mean)| (f64::from(farthest) * hop, mean)).unzip()
+}
+
+/// Returns the least time of a hop by cause.
+///
+/// It is at least the least latency (and `floor`), the time of a frame on the fastest uplink, and a
+/// validation. A downlink receives packets as they arrive: it adds time only if it is slower, and
+/// not for the first packet.
+fn hop_parts(scenario: &Scenario, hosts: &Hosts, frame_bytes: u32, floor: Duration) -> [(Cause, f64); 3] {
     let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(floor);
     let fastest = |rate: fn(&HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
     let transport = network::transport(scenario);
@@ -370,7 +407,9 @@ pub(crate) fn message_bounds_ms(
     let after = |bits: f64, burst: u64| (bits - burst as f64 * 8.0).max(0.0);
     let (uplink, downlink) = (fastest(|host| host.uplink_bps), fastest(|host| host.downlink_bps));
     let rates = (after(bits, up) / uplink).max(after(packet, up) / uplink + after(bits, down) / downlink);
-    let hop = (latency.as_secs_f64() + rates) * 1e3 + validation;
-    let neighbours = graph.neighbours();
-    (0..graph.nodes).map(|node| f64::from(topology::eccentricity(&neighbours, node)) * hop).collect()
+    [
+        (Cause::Processor, validation),
+        (Cause::Serialisation, rates * 1e3),
+        (Cause::Latency, latency.as_secs_f64() * 1e3),
+    ]
 }

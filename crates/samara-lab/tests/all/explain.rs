@@ -110,8 +110,25 @@ fn deliveries_of_messages_transactions_and_groups_are_explained() {
         let (outcome, explained) = explained("gossip-baselines", &messages, only);
         assert!(explained.rows.len() > 1_500, "{only}");
         let mean = metric(&outcome, &["delivery_latency_ms", "mean"]);
-        assert!((explained.means().mean_ms / mean - 1.0).abs() < 1e-3, "{only}");
+        let means = explained.means();
+        assert!((means.mean_ms / mean - 1.0).abs() < 1e-3, "{only}");
+        let bound: f64 = means.bound_ms.values().filter_map(serde_json::Value::as_f64).sum();
+        assert!(bound > 0.3 * mean && bound <= means.mean_ms, "{only}: {bound} of {mean} ms");
     }
+    // Every pair has a link, so no path of the bound is longer than a hop: 10 ms, no validation, and
+    // 1,000 bytes and headers at 8 Mbit/s.
+    let complete = [
+        ("network.nodes", "4"),
+        ("network.topology", "{ kind = \"full-mesh\" }"),
+        ("network.latency", "10 ms"),
+        ("network.bandwidth", "8 Mbit/s"),
+        ("messages.size", "1000 B"),
+    ];
+    let (_, closed) = explained("gossip-baselines", &[&messages[..], &complete].concat(), "floodsub");
+    let bound = closed.means().bound_ms;
+    let ms = |label: &str| bound.get(label).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN);
+    assert_eq!((ms("latency"), ms("processor")), (10.0, 0.0), "{bound:?}");
+    assert!((1.0..1.3).contains(&ms("serialisation")), "{bound:?}");
     let pool = [("network.nodes", "24"), ("pool.duration", "4 s"), ("pool.block_interval", "2 s")];
     for only in ["cat-2026", "cat", "flood-priority"] {
         assert!(explained("cat", &pool, only).1.rows.len() > 500, "{only}");
