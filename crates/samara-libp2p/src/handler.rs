@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use futures::channel::mpsc::UnboundedReceiver;
@@ -25,6 +26,9 @@ use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
 /// Maximum number of times that a stream is opened or accepted on one connection. Peers that keep
 /// closing their streams are left alone.
 const ATTEMPTS_MAX: u32 = 5;
+/// The time after which the swarm gives up the negotiation of a stream, without a word to handlers
+/// (the default of [`ConnectionHandler`]s).
+const NEGOTIATION_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of one read, and of small frames written together.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Number of bytes of the first read. Most wake-ups deliver less, and a buffer must be cleared
@@ -41,6 +45,8 @@ pub enum FromHandler {
     /// The peer speaks none of the protocols.
     NotSupported,
     Writable,
+    /// The peer opened a further stream for its frames.
+    OpenedAgain,
     /// The stream for frames broke, with this number of accepted frames.
     Broken(usize),
     /// No further stream for frames will be opened, because the peer keeps closing it.
@@ -71,6 +77,8 @@ pub struct Handler {
     outbound_attempts: u32,
     inbound: Option<Reader>,
     inbound_attempts: u32,
+    /// The time at which the connection was established.
+    since: Instant,
     protocol_reported: bool,
     events: VecDeque<FromHandler>,
 }
@@ -89,6 +97,7 @@ impl Handler {
             outbound_attempts: 0,
             inbound: None,
             inbound_attempts: 0,
+            since: Instant::now(),
             protocol_reported: false,
             events: VecDeque::new(),
         }
@@ -205,6 +214,10 @@ impl ConnectionHandler for Handler {
                     return;
                 }
                 self.report_protocol(protocol);
+                let is_late = self.since.elapsed() > NEGOTIATION_MAX;
+                if self.inbound_attempts > 1 || is_late {
+                    self.events.push_back(FromHandler::OpenedAgain);
+                }
                 // A new stream replaces the old one, as in other implementations.
                 self.inbound = Some(Reader::new(stream, self.limits.frame_bytes));
             }

@@ -459,8 +459,8 @@ impl GossipSub {
         }
     }
 
-    /// Handles a broken stream on a link that stays open: the peer may not have read the last
-    /// frames. The next heartbeat repeats the joined topics and the GRAFTs of mesh members, which
+    /// Handles a broken stream, in either direction, on a link that stays open: the peer may not have
+    /// read the last frames, or may have forgotten them. The next heartbeat repeats the joined topics and the GRAFTs of mesh members, which
     /// are harmless to receive twice.
     pub fn stream_broke(&mut self, peer: PeerId) {
         let joined = self.topics.joined();

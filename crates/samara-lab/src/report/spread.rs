@@ -14,8 +14,8 @@ const PANELS_MAX: usize = 9;
 /// The names of regions, and the region of each node.
 pub(crate) type Regions = (Vec<String>, Vec<u16>);
 
-/// Returns the sorted arrival times in milliseconds, of each item or of each node, those that are
-/// complete first at the front.
+/// Returns the sorted arrival times of each item or of each node in milliseconds, in the order of
+/// completion.
 pub(crate) fn times(panel: &Panel, is_of_nodes: bool) -> Vec<Vec<f64>> {
     let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for arrival in &panel.arrivals {

@@ -102,8 +102,9 @@ impl Deliveries {
         })
     }
 
-    /// Returns the arrivals of some of these items, each with its publisher, in even steps. `must`
-    /// tells whether an item must reach a node: an arrival that is missing there is listed, too.
+    /// Returns the arrivals of at most [`SPREAD_MAX`] of these items, each with its publisher, evenly
+    /// chosen from the numbers below 65,536. `must` tells whether an item must reach a node: an arrival
+    /// that is missing there is listed without a time.
     pub(crate) fn spread(
         &self,
         point: &Point,

@@ -410,6 +410,13 @@ impl NetworkBehaviour for Behaviour {
                 }
                 self.ready.extend(self.handle(&peer));
             }
+            FromHandler::OpenedAgain => {
+                // A peer can forget what it knew when its stream ends: go-libp2p-pubsub forgets the
+                // topics of its peer (`handleDeadPeers`), although the other stream stays open.
+                if let Some(handle) = self.handle(&peer) {
+                    self.driver.with(|engine, _| engine.stream_broke(handle));
+                }
+            }
             FromHandler::Broken(count) => {
                 if let Some(connection) = self.connection(&peer, id) {
                     connection.writable = false;

@@ -23,6 +23,8 @@ const VERSION: &str = "/meshsub/1.2.0";
 pub(crate) enum Streams {
     /// Keeps streams open and unread.
     Kept,
+    /// Reads all streams.
+    Read,
     /// Drops a stream as soon as something has arrived.
     Dropped,
     /// Closes the first stream at once, as rust-libp2p does when it cannot read a frame, and reads
@@ -78,8 +80,10 @@ impl Raw {
                 let before = counter.fetch_add(1, Ordering::Relaxed);
                 match streams {
                     Streams::Kept => unread.push(stream),
-                    Streams::FirstClosed if before > 0 => drop(tokio::spawn(read(stream, Arc::clone(&sink)))),
-                    Streams::FirstClosed => drop(stream.close().await),
+                    Streams::FirstClosed if before == 0 => drop(stream.close().await),
+                    Streams::Read | Streams::FirstClosed => {
+                        drop(tokio::spawn(read(stream, Arc::clone(&sink))));
+                    }
                     Streams::Dropped => drop(stream.read(&mut [0]).await),
                 }
             }

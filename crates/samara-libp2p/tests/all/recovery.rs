@@ -1,9 +1,13 @@
 //! Recovery of messages that the mesh does not deliver: gossip, and broken connections.
 
+use std::time::Duration;
+
 use libp2p::gossipsub::ConfigBuilder;
+use libp2p::identity::Keypair;
 use samara_gossipsub::Config;
 
 use crate::common::*;
+use crate::raw::{Raw, Streams, joins, send_rpc};
 
 /// Configures a hub whose mesh has room for one peer. The others learn of messages by IHAVE and
 /// request them by IWANT.
@@ -40,7 +44,7 @@ async fn theirs_recover_from_us_by_gossip() {
         leaf.joined(hub.peer).await;
     }
     // PRUNEs have answered the rejected GRAFTs.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(hub.look("t").await.0, 1);
     hub.publish("t", b"by gossip");
     for leaf in &mut leaves {
@@ -64,7 +68,7 @@ async fn we_recover_from_theirs_by_gossip() {
     for leaf in &leaves {
         hub.joined(leaf.peer).await;
     }
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     hub.publish("t", b"by gossip");
     let mut asked = 0;
     for leaf in &mut leaves {
@@ -94,4 +98,30 @@ async fn a_departed_node_is_reported_and_the_others_continue() {
     our.publish("t", b"still here");
     assert_eq!(stays.message().await.1, b"still here");
     assert_eq!(our.look("t").await.0, 1);
+}
+
+/// go-libp2p-pubsub forgets the topics of a peer when its own stream to it ends, and opens another
+/// one. It would wait for the topics for ever.
+#[tokio::test]
+async fn topics_are_announced_again_on_a_new_stream_of_the_peer() {
+    let our = ours(signed(), options()).await;
+    our.subscribe("t");
+    let mut raw = Raw::with(&our, Streams::Read, Keypair::generate_ed25519());
+    let mut stream = raw.stream(&our).await;
+    send_rpc(&mut stream, &joins("t")).await;
+    let announced = |raw: &Raw| raw.received().iter().map(|rpc| rpc.subscriptions.len()).sum::<usize>();
+    while announced(&raw) == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!((announced(&raw), raw.accepted()), (1, 1));
+    drop(stream);
+    let _stream = raw.stream(&our).await;
+    let again = async {
+        while announced(&raw) == 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("the topic is announced again");
+    assert_eq!((announced(&raw), raw.accepted()), (2, 1), "over the same stream");
 }
