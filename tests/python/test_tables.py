@@ -117,7 +117,7 @@ def test_streams_have_their_own_tables(streams: samara.Result) -> None:
 
 
 def test_messages_have_deliveries(streams: samara.Result) -> None:
-    assert streams.deliveries.columns == ["run", "seed", "message", "node", "delivery_latency_ms", "hops"]
+    assert streams.deliveries.columns == ["run", "seed", "message", "node", "delivery_latency_ms", "from", "hops"]
     for run in streams.runs:
         frame = streams.table("deliveries", run=run.name, seed=run.seed).to_pandas()
         messages = streams.table("messages", run=run.name, seed=run.seed).to_pandas()
@@ -133,7 +133,8 @@ def test_pools_have_deliveries() -> None:
         **{"network.nodes": 12, "pool.duration": "2 s", "pool.block_interval": "1 s"},
     )
     frame, transactions = result.deliveries.to_pandas(), result.table("transactions").to_pandas()
-    assert list(frame.columns) == ["run", "seed", "transaction", "node", "delivery_latency_ms"]
+    assert list(frame.columns) == ["run", "seed", "transaction", "node", "delivery_latency_ms", "from"]
+    assert frame["from"].notna().all() and (frame["from"] != frame["node"]).all()
     expected = (transactions["pools"].astype(int) - 1).clip(lower=0)
     counts = frame.groupby("transaction").size().reindex(transactions["transaction"], fill_value=0)
     assert len(frame) > 0 and (counts.to_numpy() == expected.to_numpy()).all()
