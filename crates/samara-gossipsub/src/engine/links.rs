@@ -460,8 +460,8 @@ impl GossipSub {
     }
 
     /// Handles a broken stream, in either direction, on a link that stays open: the peer may not have
-    /// read the last frames, or may have forgotten them. The next heartbeat repeats the joined topics and the GRAFTs of mesh members, which
-    /// are harmless to receive twice.
+    /// read the last frames, or may have forgotten them. The next heartbeat repeats the joined topics
+    /// and the GRAFTs of mesh members, which are harmless to receive twice.
     pub fn stream_broke(&mut self, peer: PeerId) {
         let joined = self.topics.joined();
         let meshes = joined.iter().map(|topic| self.topics.get(*topic));

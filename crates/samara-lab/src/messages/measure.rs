@@ -136,7 +136,7 @@ impl MessageCollector {
         let published = (0..).zip(&self.rows).filter(|(_, row)| row.published != u64::MAX);
         let messages: Vec<(MessageNumber, u32)> =
             published.map(|(message, row)| (message, row.publisher)).collect();
-        self.deliveries.spread(point, &messages, self.nodes, |_, _| true)
+        self.deliveries.spread(point, &messages, self.nodes, |_| true)
     }
 
     pub fn expected(&self) -> u64 {

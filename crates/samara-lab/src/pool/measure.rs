@@ -172,7 +172,7 @@ impl TxCollector {
     pub(crate) fn spread(&self, point: &Point, uptime: &Uptime) -> Spread {
         let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
         let transactions: Vec<(TxNumber, u32)> = valid.map(|(number, row)| (number, row.origin)).collect();
-        self.deliveries.spread(point, &transactions, self.nodes, |_, node| uptime.honest[node as usize])
+        self.deliveries.spread(point, &transactions, self.nodes, |node| uptime.honest[node as usize])
     }
 
     /// Counts the deliveries of transactions to nodes until `end`.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use samara_report::words::plural;
 use samara_report::{Explorer, Figure, Line, Lines, Panel, Part, Scale, Section, Style, Unit};
 
 use super::{Results, Runs};
@@ -92,7 +93,7 @@ pub(crate) fn section<D: Data>(
     let hidden = lines.hidden();
     let more = match results.rows.len() - shown.len() {
         0 => String::new(),
-        more => format!(" {more} more runs have no curves here."),
+        more => format!(" Without curves: {}.", plural(more as f64, "run")),
     };
     let text = format!(
         "The share of nodes that have the last of {count} {item}s, spread evenly over the first seed of each run; each \

@@ -103,14 +103,14 @@ impl Deliveries {
     }
 
     /// Returns the arrivals of at most [`SPREAD_MAX`] of these items, each with its publisher, evenly
-    /// chosen from the numbers below 65,536. `must` tells whether an item must reach a node: an arrival
+    /// chosen from the numbers below 65,536. `must` tells whether items must reach a node: an arrival
     /// that is missing there is listed without a time.
     pub(crate) fn spread(
         &self,
         point: &Point,
         items: &[(u32, u32)],
         nodes: u32,
-        must: impl Fn(u32, u32) -> bool,
+        must: impl Fn(u32) -> bool,
     ) -> Spread {
         let items: Vec<(u16, u32)> = items
             .iter()
@@ -141,9 +141,7 @@ impl Deliveries {
         }
         let found: BTreeSet<(u16, u32)> = hops.into_keys().collect();
         for (item, publisher) in &publishers {
-            let lacks = |node: &u32| {
-                node != publisher && must(u32::from(*item), *node) && !found.contains(&(*item, *node))
-            };
+            let lacks = |node: &u32| node != publisher && must(*node) && !found.contains(&(*item, *node));
             let missing = |node| Arrival { node, item: *item, nanos: None, from: NOBODY, hops: 0 };
             arrivals.extend((0..nodes).filter(lacks).map(missing));
         }

@@ -50,7 +50,7 @@ fn some_items_are_followed_from_node_to_node() {
         }
     }
     let items: Vec<(u32, u32)> = (0..40).map(|item| (item, 0)).collect();
-    let spread = deliveries.spread(&loaded.points[0], &items, 4, |_, node| node != 3);
+    let spread = deliveries.spread(&loaded.points[0], &items, 4, |node| node != 3);
     assert_eq!(
         spread.publishers.into_iter().collect::<Vec<_>>(),
         (0..14).map(|n| (n * 3, 0)).collect::<Vec<_>>()
@@ -63,7 +63,7 @@ fn some_items_are_followed_from_node_to_node() {
     assert!(spread.arrivals.is_sorted_by_key(|one| (one.node, one.item)));
     let mut swept = loaded.points[0].clone();
     swept.sweep.insert("network.nodes".to_owned(), 4.into());
-    assert!(deliveries.spread(&swept, &items, 4, |_, _| true).arrivals.is_empty(), "no page shows them");
+    assert!(deliveries.spread(&swept, &items, 4, |_| true).arrivals.is_empty(), "no page shows them");
 }
 
 fn one_run(scenario: &str, set: &[(&str, &str)], only: &str) -> Loaded {
