@@ -145,7 +145,7 @@ def test_pools_have_deliveries() -> None:
 def test_groups_have_deliveries() -> None:
     result = samara.run("ring", 1, only="ring", progress=False, **{"group.messages": 50})
     frame, metrics = result.deliveries.to_pandas(), result.run("ring").metrics
-    assert list(frame.columns) == ["run", "seed", "origin", "number", "node", "delivery_latency_ms"]
+    assert list(frame.columns) == ["run", "seed", "origin", "number", "node", "delivery_latency_ms", "from"]
     assert len(frame) == metrics["deliveries"] and not frame.duplicated(["origin", "number", "node"]).any()
     others = frame[frame["origin"] != frame["node"]]
     mean = metrics["delivery_latency_ms"]["mean"]

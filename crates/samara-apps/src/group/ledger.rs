@@ -2,6 +2,8 @@
 //!
 //! Each host keeps its own record, because deliveries are too many to report one by one.
 
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
 use samara_engine::Time;
 use smallvec::SmallVec;
 
@@ -49,6 +51,10 @@ impl Received {
         self.count
     }
 
+    fn has(&self, number: u64) -> bool {
+        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
+    }
+
     fn insert(&mut self, number: u64) -> Place {
         let place = match self.ranges.last_mut() {
             Some(last) if number == last.1 + 1 => {
@@ -82,6 +88,9 @@ impl Received {
     }
 }
 
+/// Number of messages of a group whose senders the ledgers note, the first ones of each origin.
+pub const FOLLOWED_MAX: u32 = 1 << 16;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub origin: u32,
@@ -89,6 +98,8 @@ pub struct Delivery {
     pub number: u64,
     /// Nanoseconds from handing in the message.
     pub nanos: u64,
+    /// The host that sent the first copy; `None` for own messages, and if nobody noted it.
+    pub from: Option<u32>,
 }
 
 /// The record of one host's application.
@@ -96,6 +107,11 @@ pub struct Delivery {
 pub struct Ledger {
     me: u32,
     size: usize,
+    /// The last message of each origin whose sender is noted.
+    followed: u64,
+    /// The senders of messages that have arrived, in whole or in part, but are not delivered yet: by
+    /// origin and number.
+    arrived: FxHashMap<(u32, u64), u32>,
     /// Frames before this time are not counted.
     begin: Time,
     /// Whether the stream is over: frames are no longer counted.
@@ -132,12 +148,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates the ledger of a host in a group of `members`. The stream of messages of `size` bytes
-    /// begins at `begin`.
-    pub fn new(me: u32, members: u32, size: usize, begin: Time) -> Self {
+    /// Creates the ledger of a host in a group of `members`, the first `senders` of which broadcast.
+    /// The stream of messages of `size` bytes begins at `begin`.
+    pub fn new(me: u32, members: u32, senders: u32, size: usize, begin: Time) -> Self {
         Self {
             me,
             size,
+            followed: u64::from(FOLLOWED_MAX / senders.max(1)),
+            arrived: FxHashMap::default(),
             begin,
             is_over: false,
             broadcast: 0,
@@ -162,6 +180,22 @@ impl Ledger {
     /// Forgets the messages received by earlier processes, because a new process starts.
     pub fn start(&mut self) {
         self.received.fill(Received::default());
+        self.arrived.clear();
+    }
+
+    /// Notes the senders of messages that begin in a frame.
+    pub(super) fn arrive(&mut self, from: u32, starts: &[Bytes]) {
+        for Header { origin, number, .. } in starts.iter().filter_map(|start| Header::of(start)) {
+            let received = self.received.get(origin as usize);
+            if number <= self.followed && received.is_some_and(|received| !received.has(number)) {
+                self.arrived.entry((origin, number)).or_insert(from);
+            }
+        }
+    }
+
+    /// Returns true if the senders of further messages are to be noted.
+    pub(super) fn is_following(&self) -> bool {
+        self.delivered < u64::from(FOLLOWED_MAX)
     }
 
     /// Records the delivery of a message of `len` bytes that starts with `content`.
@@ -184,7 +218,8 @@ impl Ledger {
         self.delivered_bytes += len as u64;
         let Header { origin, number, at } = header;
         let nanos = now.since(at).as_nanos() as u64;
-        self.recent.push(Delivery { origin, number, nanos });
+        let from = self.arrived.remove(&(origin, number));
+        self.recent.push(Delivery { origin, number, nanos, from });
         if origin != self.me {
             self.latency.add(nanos);
         }

@@ -16,7 +16,7 @@ use samara_ring::{
 };
 use samara_sim::{Contents, host_of};
 
-pub use ledger::{Delivery, Kind, Ledger, Received};
+pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Received};
 pub use source::{Header, Source};
 
 use crate::host::Neighbours;
@@ -365,7 +365,12 @@ impl<B: Broadcasts> GroupMember<B> {
             Input::Frame { peer, frame } => {
                 let content = frame.payload_len();
                 let parts = [(Kind::Content, content), (B::kind(&frame), frame.encoded_len() - content)];
-                lock(&self.ledger).frame(self.neighbours.host(peer), parts, cx.now());
+                let (mut ledger, from) = (lock(&self.ledger), self.neighbours.host(peer));
+                ledger.frame(from, parts, cx.now());
+                if ledger.is_following() {
+                    ledger.arrive(from, &B::starts(&frame));
+                }
+                drop(ledger);
                 Input::Frame { peer, frame }
             }
         })

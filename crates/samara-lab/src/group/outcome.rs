@@ -1,7 +1,7 @@
 //! The retained data of a run with a group, and its tables.
 
 use samara_apps::Durations;
-use samara_apps::group::Ledger;
+use samara_apps::group::{FOLLOWED_MAX, Ledger};
 use samara_sim::HostStats;
 use samara_spec::Point;
 use samara_spec::group::Group;
@@ -11,7 +11,7 @@ use super::run::GroupMeasured;
 use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::column;
-use crate::results::deliveries::DELIVERIES;
+use crate::results::deliveries::{DELIVERIES, Spread, senders};
 use crate::results::tables::{Columns, Table, distribution, traffic};
 use crate::results::{Measured, Outcome, ratio};
 
@@ -27,6 +27,11 @@ pub struct GroupData {
     pub latency: Vec<(f64, f64)>,
     /// Duration of the stream in milliseconds.
     pub took_ms: f64,
+    /// The way of some messages. Their numbers count over all origins: the first message of each
+    /// comes before the second ones.
+    pub(crate) spread: Spread,
+    /// The names of regions, and the region of each host; both empty without regions.
+    pub regions: (Vec<String>, Vec<u16>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +85,8 @@ impl GroupData {
             links: (0..measured.ledgers.len()).map(to).collect(),
             latency: measured.latency().distribution_ms(),
             took_ms: measured.measured_nanos as f64 / 1e6,
+            spread: measured.spread(),
+            regions: measured.hosts.placed(),
         }
     }
 }
@@ -91,6 +98,23 @@ impl GroupMeasured {
         let steady = (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host));
         steady.for_each(|host| latency.join(&self.ledgers[host].latency));
         latency
+    }
+
+    /// Returns the way of some messages to the steady members.
+    fn spread(&self) -> Spread {
+        let group = self.point.scenario.part::<Group>();
+        let senders = group.senders(self.point.scenario.network.nodes);
+        // Messages count from 1.
+        let item = |origin: u32, number: u32| {
+            number.saturating_sub(1).saturating_mul(senders).saturating_add(origin)
+        };
+        let of_number = |number| (0..senders).map(move |origin| (origin, number));
+        let followed = (1..=FOLLOWED_MAX / senders.max(1)).flat_map(of_number);
+        let was_sent =
+            |(origin, number): &(u32, u32)| self.ledgers[*origin as usize].broadcast >= u64::from(*number);
+        let items = followed.filter(was_sent).map(|(origin, number)| (item(origin, number), origin));
+        let is_steady = |node: u32| self.fates.is_steady(node as usize);
+        self.deliveries.spread(&self.point, items, |row| item(row.detail, row.item), is_steady)
     }
 }
 
@@ -126,7 +150,8 @@ impl Measured for GroupMeasured {
         ];
         tables.extend(self.deliveries.table(|rows| {
             let origin = ("origin", column(rows.iter().map(|row| row.detail)));
-            [vec![origin, ("number", column(rows.iter().map(|row| u64::from(row.item))))], Vec::new()]
+            let number = ("number", column(rows.iter().map(|row| u64::from(row.item))));
+            [vec![origin, number], vec![senders(rows)]]
         }));
         tables
     }

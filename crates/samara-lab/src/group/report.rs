@@ -9,7 +9,7 @@ use samara_report::{
 
 use super::metrics::GatewayFigures;
 use super::outcome::GroupData;
-use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, Value, of, spread};
 
 type Report<'a> = Results<'a, GroupData>;
 type Row = Runs<GroupData>;
@@ -144,7 +144,9 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     let text = "Bytes that a member received, for each message of another one that it delivered. Transport: headers of packets, \
                 acknowledgements, and retransmissions.";
     let bytes = report.means(BYTES, |bytes| fixed(bytes, 1));
-    let mut details = vec![Section::new("Bytes by purpose", text, bytes), counters(report)];
+    let spread = spread::section(report, "message", |data| (&data.spread, &data.regions));
+    let mut details: Vec<Section> = spread.into_iter().collect();
+    details.extend([Section::new("Bytes by purpose", text, bytes), counters(report)]);
     details.extend(report.causes("Ignored frames", &[("ignored", |m| &m.ignored)]));
     Body::new(findings(report), (LEGEND, table), sections, details)
 }

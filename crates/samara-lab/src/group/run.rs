@@ -225,7 +225,8 @@ where
         until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
         interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
     };
-    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, source.size, begin)));
+    let senders = group.senders(nodes);
+    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, senders, source.size, begin)));
     let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
     let shared = ledgers.clone();
     let node = move |host: u32| {
@@ -235,7 +236,7 @@ where
     };
     let mut net = setup.network(Arc::new(node))?;
     setup.schedule_faults(&mut net);
-    for host in 0..group.senders(nodes) {
+    for host in 0..senders {
         net.sim.command(begin, host, Act::Begin);
     }
     let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
@@ -308,10 +309,10 @@ impl<B: Broadcasts> Run<B> {
     /// Moves the deliveries of the last slice from the ledgers to the rows of the run.
     fn collect(&mut self) {
         for (node, ledger) in (0..).zip(&self.ledgers) {
-            for Delivery { origin, number, nanos } in lock(ledger).recent.drain(..) {
+            for Delivery { origin, number, nanos, from } in lock(ledger).recent.drain(..) {
                 // A run that keeps its rows has fewer than 2^32 messages of a member.
-                let item = number as u32;
-                let row = DeliveryRow { item, nanos, node, from: NOBODY, detail: origin };
+                let (item, from) = (number as u32, from.unwrap_or(NOBODY));
+                let row = DeliveryRow { item, nanos, node, from, detail: origin };
                 self.measured.deliveries.add(row);
             }
         }

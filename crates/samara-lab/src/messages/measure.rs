@@ -134,9 +134,8 @@ impl MessageCollector {
     /// Returns the way of some messages that were published.
     pub(crate) fn spread(&self, point: &Point) -> Spread {
         let published = (0..).zip(&self.rows).filter(|(_, row)| row.published != u64::MAX);
-        let messages: Vec<(MessageNumber, u32)> =
-            published.map(|(message, row)| (message, row.publisher)).collect();
-        self.deliveries.spread(point, &messages, self.nodes, |_| true)
+        let messages = published.map(|(message, row)| (message, row.publisher));
+        self.deliveries.spread(point, messages, |row| row.item, |_| true)
     }
 
     pub fn expected(&self) -> u64 {

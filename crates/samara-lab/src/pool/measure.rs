@@ -171,8 +171,8 @@ impl TxCollector {
     /// Returns the way of some valid transactions to the pools of honest nodes.
     pub(crate) fn spread(&self, point: &Point, uptime: &Uptime) -> Spread {
         let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
-        let transactions: Vec<(TxNumber, u32)> = valid.map(|(number, row)| (number, row.origin)).collect();
-        self.deliveries.spread(point, &transactions, self.nodes, |node| uptime.honest[node as usize])
+        let transactions = valid.map(|(number, row)| (number, row.origin));
+        self.deliveries.spread(point, transactions, |row| row.item, |node| uptime.honest[node as usize])
     }
 
     /// Counts the deliveries of transactions to nodes until `end`.

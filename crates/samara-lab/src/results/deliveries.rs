@@ -1,6 +1,6 @@
 //! The deliveries of a run: which node received which item, and when.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use samara_report::Arrival;
 use samara_report::words::grouped;
@@ -103,47 +103,49 @@ impl Deliveries {
     }
 
     /// Returns the arrivals of at most [`SPREAD_MAX`] of these items, each with its publisher, evenly
-    /// chosen from the numbers below 65,536. `must` tells whether items must reach a node: an arrival
-    /// that is missing there is listed without a time.
+    /// chosen from those with numbers below 65,536. `number` returns the item of a row. `must` tells whether
+    /// items must reach a node: an arrival that is missing there is listed without a time.
     pub(crate) fn spread(
         &self,
         point: &Point,
-        items: &[(u32, u32)],
-        nodes: u32,
+        items: impl Iterator<Item = (u32, u32)>,
+        number: impl Fn(&DeliveryRow) -> u32,
         must: impl Fn(u32) -> bool,
     ) -> Spread {
-        let items: Vec<(u16, u32)> = items
-            .iter()
-            .filter_map(|(item, publisher)| Some(((*item).try_into().ok()?, *publisher)))
-            .collect();
         // The page of a sweep has no curves of items.
         if self.count > DELIVERIES_MAX || !point.sweep.is_empty() {
             return Spread::default();
         }
+        let items: Vec<(u16, u32)> =
+            items.filter_map(|(item, publisher)| Some((item.try_into().ok()?, publisher))).collect();
         let every = items.len().div_ceil(SPREAD_MAX).max(1);
-        let publishers: BTreeMap<u16, u32> = items.into_iter().step_by(every).collect();
-        let mut hops: HashMap<(u16, u32), u16> = HashMap::new();
-        let mut arrivals = Vec::new();
+        // One of each stretch, at changing places, since publishers may take turns: a prime number.
+        let chosen = |(at, stretch): (usize, &[(u16, u32)])| {
+            stretch.get(at.wrapping_mul(40_507) % every).or(stretch.last()).copied()
+        };
+        let publishers: BTreeMap<u16, u32> = items.chunks(every).enumerate().filter_map(chosen).collect();
+        let mut rows: BTreeMap<(u32, u16), &DeliveryRow> = BTreeMap::new();
         for row in &self.rows {
-            let Some(item) = u16::try_from(row.item).ok().filter(|item| publishers.contains_key(item)) else {
+            let item = u16::try_from(number(row)).ok();
+            let Some(item) = item.filter(|item| publishers.get(item).is_some_and(|from| *from != row.node))
+            else {
                 continue;
             };
-            let before = hops.get(&(item, row.from)).copied().unwrap_or(0);
-            hops.insert((item, row.node), before.saturating_add(1));
-            let nanos = (row.nanos != u64::MAX).then_some(row.nanos);
-            arrivals.push(Arrival {
-                node: row.node,
-                item,
-                nanos,
-                from: row.from,
-                hops: before.saturating_add(1),
-            });
+            rows.entry((row.node, item)).or_insert(row);
         }
-        let found: BTreeSet<(u16, u32)> = hops.into_keys().collect();
+        let hops = hops(&rows);
+        let arrival = |((node, item), row): (&(u32, u16), &&DeliveryRow)| Arrival {
+            node: *node,
+            item: *item,
+            nanos: (row.nanos != u64::MAX).then_some(row.nanos),
+            from: row.from,
+            hops: hops[&(*node, *item)],
+        };
+        let mut arrivals: Vec<Arrival> = rows.iter().map(arrival).collect();
         for (item, publisher) in &publishers {
-            let lacks = |node: &u32| node != publisher && must(*node) && !found.contains(&(*item, *node));
+            let lacks = |node: &u32| node != publisher && must(*node) && !rows.contains_key(&(*node, *item));
             let missing = |node| Arrival { node, item: *item, nanos: None, from: NOBODY, hops: 0 };
-            arrivals.extend((0..nodes).filter(lacks).map(missing));
+            arrivals.extend((0..point.scenario.network.nodes).filter(lacks).map(missing));
         }
         arrivals.sort_by_key(|arrival| (arrival.node, arrival.item));
         Spread { arrivals, publishers }
@@ -169,6 +171,28 @@ impl Deliveries {
             })
         })
     }
+}
+
+/// Returns the number of links of each delivery, by node and item. A node may deliver an item later
+/// than those to which it passed the item on.
+fn hops(rows: &BTreeMap<(u32, u16), &DeliveryRow>) -> HashMap<(u32, u16), u16> {
+    let mut hops: HashMap<(u32, u16), u16> = HashMap::new();
+    for start in rows.keys() {
+        let (mut way, mut at) = (Vec::new(), *start);
+        let before = loop {
+            match (hops.get(&at), rows.get(&at)) {
+                (Some(known), _) => break *known,
+                // Copies may go in a circle if a node restarts.
+                (None, Some(row)) if way.len() < rows.len() => {
+                    way.push(at);
+                    at.0 = row.from;
+                }
+                _ => break 0,
+            }
+        };
+        hops.extend((before..).skip(1).zip(way.into_iter().rev()).map(|(hops, of)| (of, hops)));
+    }
+    hops
 }
 
 /// Returns the column of the nodes that sent the copies.

@@ -100,13 +100,15 @@ fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
 }
 
 #[test]
-fn messages_and_transactions_have_curves_paths_and_a_race() {
+fn items_of_all_kinds_have_curves_paths_and_a_race() {
     let small = [("network.nodes", "30"), ("network.topology", "{ degree = 8 }")];
     let messages = [("messages.duration", "2 s"), ("messages.warm_up", "3 s"), ("messages.cool_down", "3 s")];
     let pool = [("pool.clients", "20"), ("pool.spread", "1 s"), ("pool.duration", "8 s")];
-    for (scenario, set, runs, item) in [
-        ("gossip-baselines", [&small[..], &messages].concat(), ["floodsub", "plumtree"], "message"),
-        ("cat", [&small[..], &pool].concat(), ["cat", "flood-fifo"], "transaction"),
+    let group = [("group.messages", "200")];
+    for (scenario, set, runs, nodes, item) in [
+        ("gossip-baselines", [&small[..], &messages].concat(), ["floodsub", "plumtree"], 30, "message"),
+        ("cat", [&small[..], &pool].concat(), ["cat", "flood-fifo"], 30, "transaction"),
+        ("ring", group.to_vec(), ["ring", "direct"], 4, "message"),
     ] {
         let page = report(scenario, &set, &runs);
         let parts = page.sections.iter().flat_map(|section| &section.parts);
@@ -116,7 +118,7 @@ fn messages_and_transactions_have_curves_paths_and_a_race() {
         for panel in &explorer.panels {
             let items = panel.publishers.len();
             assert!((8..=16).contains(&items), "{scenario}: {items} items");
-            assert_eq!(panel.arrivals.len(), items * 29, "all nodes but the publisher");
+            assert_eq!(panel.arrivals.len(), items * (nodes - 1), "all nodes but the publisher");
             let hops = |node: u32, item: u16| {
                 let of = |one: &&samara_report::Arrival| (one.node, one.item) == (node, item);
                 panel.arrivals.iter().find(of).map_or(0, |one| one.hops)

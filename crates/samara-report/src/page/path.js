@@ -55,7 +55,7 @@ const startPath = () => {
       const start = hops.length && hops[0].from === publisher ? "publisher → " : hops.length ? "… → " : "";
       return `<tr><th scope="row">${escaped(panel.label)}</th><td class="n">${end ? end.left : "–"}</td><td class="n">${end ? timeOf(end.ms) : "–"}</td><td class="n">${hops.length || "–"}</td><td>${start}${way || "not known"}</td><td class="n">${grouped(sent.length)}</td></tr>`;
     };
-    place.innerHTML = `<h3>${words}, hop by hop</h3>${isKnown ? "" : "<p>The page has no deliveries of this node: it draws a part of the nodes of a large network.</p>"}
+    place.innerHTML = `<h3>${words}, hop by hop</h3>${isKnown ? "" : "<p>The page has no such delivery: it follows some ${ITEM}s, and in large networks some of the nodes.</p>"}
       <div class="plot" role="img" aria-label="${words}: a timeline for each run">${isKnown ? timeline(paths, Math.floor(place.clientWidth - 2 * parseFloat(getComputedStyle(place).paddingLeft))) : ""}</div>
       <p class="note">A colour for each hop, with the number of its receiver: click it to follow that node. Ticks below: first copies that node ${node} handed to others.</p>
       <div class="scroll"><table><thead><tr><th scope="col">Run</th><th scope="col" class="n">${named(ITEM)}</th><th scope="col" class="n">Arrived</th><th scope="col" class="n">Hops</th><th scope="col">Path: node and time</th><th scope="col" class="n">First copies sent</th></tr></thead><tbody>${paths.map(cell).join("")}</tbody></table></div>`;

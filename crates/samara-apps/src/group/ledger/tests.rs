@@ -14,7 +14,7 @@ fn received_numbers_are_ranges() {
 #[test]
 fn ledger_counts_faulty_messages_and_measures_the_rest() {
     let ms = Time::from_millis;
-    let mut ledger = Ledger::new(1, 3, 100, ms(10));
+    let mut ledger = Ledger::new(1, 3, 3, 100, ms(10));
     ledger.start();
     let mut deliver = |origin, number, at: u64| {
         let content = Header { origin, number, at: ms(at - 5) }.message(100);
@@ -41,9 +41,28 @@ fn ledger_counts_faulty_messages_and_measures_the_rest() {
 
 #[test]
 fn frames_before_the_stream_are_not_counted() {
-    let mut ledger = Ledger::new(0, 2, 100, Time::from_secs(1));
+    let mut ledger = Ledger::new(0, 2, 2, 100, Time::from_secs(1));
     let parts = [(Kind::Content, 100), (Kind::Headers, 7)];
     ledger.frame(1, parts, Time::ZERO);
     ledger.frame(1, parts, Time::from_secs(2));
     assert_eq!((ledger.bytes_from[1], ledger.bytes_of[0], ledger.bytes_of[1]), (107, 100, 7));
+}
+
+#[test]
+fn the_first_host_that_sends_a_message_is_noted_until_its_delivery() {
+    let mut ledger = Ledger::new(1, 3, FOLLOWED_MAX / 2, 100, Time::ZERO);
+    ledger.start();
+    let message = |origin, number| Header { origin, number, at: Time::ZERO }.message(100);
+    let mut take = |from, message: &Bytes| {
+        ledger.arrive(from, std::slice::from_ref(message));
+        ledger.deliver(message, 100, Time::ZERO);
+        ledger.recent.pop().and_then(|delivery| delivery.from)
+    };
+    assert_eq!((take(2, &message(0, 1)), take(0, &message(0, 2))), (Some(2), Some(0)));
+    assert_eq!(take(0, &message(0, 3)), None, "only the first messages of an origin are followed");
+    ledger.arrive(0, &[message(2, 1), message(0, 1)]);
+    ledger.arrive(2, &[message(2, 1)]);
+    ledger.deliver(&message(2, 1), 100, Time::ZERO);
+    assert_eq!(ledger.recent.pop().and_then(|delivery| delivery.from), Some(0));
+    assert!(ledger.arrived.is_empty(), "copies of delivered messages leave nothing behind");
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, load};
 
@@ -39,31 +41,32 @@ fn unknown_publications_have_no_latency() {
 
 #[test]
 fn some_items_are_followed_from_node_to_node() {
-    let loaded = one_run("gossip-baselines", &[], "floodsub");
+    let loaded = one_run("gossip-baselines", &[("network.nodes", "4")], "floodsub");
     let mut deliveries = Deliveries::default();
-    // 40 items of node 0; all reach node 1 and from there node 2, but item 3 misses node 2.
+    // 40 items of node 0; all reach node 1 and from there node 2, but item 4 misses node 2.
     for item in 0..40 {
         let row = DeliveryRow { item, node: 1, from: 0, nanos: 5, detail: 0 };
         deliveries.add(row);
-        if item != 3 {
+        if item != 4 {
             deliveries.add(DeliveryRow { node: 2, from: 1, nanos: 9, ..row });
         }
     }
-    let items: Vec<(u32, u32)> = (0..40).map(|item| (item, 0)).collect();
-    let spread = deliveries.spread(&loaded.points[0], &items, 4, |node| node != 3);
-    assert_eq!(
-        spread.publishers.into_iter().collect::<Vec<_>>(),
-        (0..14).map(|n| (n * 3, 0)).collect::<Vec<_>>()
-    );
+    let items = (0..40).map(|item| (item, 0));
+    let of_point = |point| deliveries.spread(point, items.clone(), |row| row.item, |node| node != 3);
+    let spread = of_point(&loaded.points[0]);
+    let items: Vec<u16> = spread.publishers.keys().copied().collect();
+    assert_eq!((items.len(), items.is_sorted_by_key(|item| item / 3)), (14, true), "one of three: {items:?}");
+    let places: BTreeSet<u16> = items.iter().map(|item| item % 3).collect();
+    assert_eq!(places.len(), 3, "publishers may take turns: {items:?}");
     let of = |node, item| spread.arrivals.iter().find(|one| (one.node, one.item) == (node, item));
     let seen = |node, item| of(node, item).map(|one| (one.nanos, one.from, one.hops));
     assert_eq!((seen(1, 0), seen(2, 0)), (Some((Some(5), 0, 1)), Some((Some(9), 1, 2))));
-    assert_eq!(seen(2, 3), Some((None, NOBODY, 0)), "it never arrived");
-    assert_eq!((seen(0, 3), seen(3, 3), seen(1, 1)), (None, None, None));
+    assert_eq!(seen(2, 4), Some((None, NOBODY, 0)), "it never arrived");
+    assert_eq!((seen(0, 4), seen(3, 4), seen(1, 1)), (None, None, None));
     assert!(spread.arrivals.is_sorted_by_key(|one| (one.node, one.item)));
     let mut swept = loaded.points[0].clone();
     swept.sweep.insert("network.nodes".to_owned(), 4.into());
-    assert!(deliveries.spread(&swept, &items, 4, |_| true).arrivals.is_empty(), "no page shows them");
+    assert!(of_point(&swept).arrivals.is_empty(), "no page shows them");
 }
 
 fn one_run(scenario: &str, set: &[(&str, &str)], only: &str) -> Loaded {
