@@ -2,7 +2,6 @@
 //!
 //! Each host keeps its own record, because deliveries are too many to report one by one.
 
-use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_engine::Time;
 use smallvec::SmallVec;
@@ -183,13 +182,12 @@ impl Ledger {
         self.arrived.clear();
     }
 
-    /// Notes the senders of messages that begin in a frame.
-    pub(super) fn arrive(&mut self, from: u32, starts: &[Bytes]) {
-        for Header { origin, number, .. } in starts.iter().filter_map(|start| Header::of(start)) {
-            let received = self.received.get(origin as usize);
-            if number <= self.followed && received.is_some_and(|received| !received.has(number)) {
-                self.arrived.entry((origin, number)).or_insert(from);
-            }
+    /// Notes the sender of a message that begins with `start`.
+    pub(super) fn arrive(&mut self, from: u32, start: &[u8]) {
+        let Some(Header { origin, number, .. }) = Header::of(start) else { return };
+        let received = self.received.get(origin as usize);
+        if number <= self.followed && received.is_some_and(|received| !received.has(number)) {
+            self.arrived.entry((origin, number)).or_insert(from);
         }
     }
 

@@ -81,8 +81,8 @@ pub trait Broadcasts: Engine {
     /// Returns the purpose of a frame's bytes besides the content of messages.
     fn kind(frame: &Self::Frame) -> Kind;
 
-    /// Returns the starts of messages in a frame.
-    fn starts(frame: &Self::Frame) -> Vec<Bytes>;
+    /// Visits the starts of messages in a frame.
+    fn starts(frame: &Self::Frame, visit: &mut dyn FnMut(&Bytes));
 
     /// Translates an engine event for the application; `None` if it is of no concern to it.
     fn seen(event: Self::Event) -> Option<Seen>;
@@ -109,13 +109,13 @@ impl Broadcasts for Ring {
         }
     }
 
-    fn starts(frame: &RingFrame) -> Vec<Bytes> {
+    fn starts(frame: &RingFrame, visit: &mut dyn FnMut(&Bytes)) {
         match frame {
             RingFrame::Data(data) => {
-                data.units().iter().filter(|unit| unit.first).map(|unit| unit.bytes.clone()).collect()
+                data.units().iter().filter(|unit| unit.first).for_each(|unit| visit(&unit.bytes));
             }
-            RingFrame::Early(message) => vec![message.clone()],
-            _ => Vec::new(),
+            RingFrame::Early(message) => visit(message),
+            _ => {}
         }
     }
 
@@ -155,8 +155,8 @@ impl Broadcasts for Federation {
     }
 
     /// Messages of sites and of the bridge are letters around those of the application.
-    fn starts(frame: &RingFrame) -> Vec<Bytes> {
-        Ring::starts(within(frame)).iter().filter_map(federated_content).collect()
+    fn starts(frame: &RingFrame, visit: &mut dyn FnMut(&Bytes)) {
+        Ring::starts(within(frame), &mut |start| federated_content(start).iter().for_each(&mut *visit));
     }
 
     fn seen(event: FederationEvent) -> Option<Seen> {
@@ -194,10 +194,10 @@ impl Broadcasts for Daisychain {
         }
     }
 
-    fn starts(frame: &DaisyFrame) -> Vec<Bytes> {
+    fn starts(frame: &DaisyFrame, visit: &mut dyn FnMut(&Bytes)) {
         match frame {
-            DaisyFrame::Message { content, .. } => vec![content.clone()],
-            DaisyFrame::Credit(_) => Vec::new(),
+            DaisyFrame::Message { content, .. } => visit(content),
+            DaisyFrame::Credit(_) => {}
         }
     }
 
@@ -238,10 +238,9 @@ impl Broadcasts for Jgroups {
         }
     }
 
-    fn starts(frame: &JgroupsFrame) -> Vec<Bytes> {
-        match multicast(frame) {
-            Some(Multicast::Message(_, content)) => vec![content.clone()],
-            _ => Vec::new(),
+    fn starts(frame: &JgroupsFrame, visit: &mut dyn FnMut(&Bytes)) {
+        if let Some(Multicast::Message(_, content)) = multicast(frame) {
+            visit(content);
         }
     }
 
@@ -280,15 +279,15 @@ pub fn contents<B: Broadcasts>(
     sent_at: SentAt,
 ) -> impl Fn(&B::Frame, Option<MessageKey>) -> Contents + Send + Sync + 'static {
     move |frame, _| {
-        let headers = B::starts(frame).into_iter().filter_map(|start| Header::of(&start));
         let mut contents = Contents::default();
         let mut sent_at = sent_at.lock().unwrap_or_else(PoisonError::into_inner);
-        for Header { origin, number, at } in headers {
+        B::starts(frame, &mut |start| {
+            let Some(Header { origin, number, at }) = Header::of(start) else { return };
             let item = item_of(origin, number);
             contents.items.push(item);
             contents.batch = Some(u64::from(origin));
             sent_at.insert(item, at.as_nanos());
-        }
+        });
         contents
     }
 }
@@ -368,7 +367,7 @@ impl<B: Broadcasts> GroupMember<B> {
                 let (mut ledger, from) = (lock(&self.ledger), self.neighbours.host(peer));
                 ledger.frame(from, parts, cx.now());
                 if ledger.is_following() {
-                    ledger.arrive(from, &B::starts(&frame));
+                    B::starts(&frame, &mut |start| ledger.arrive(from, start));
                 }
                 drop(ledger);
                 Input::Frame { peer, frame }

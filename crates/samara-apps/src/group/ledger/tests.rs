@@ -53,15 +53,16 @@ fn the_first_host_that_sends_a_message_is_noted_until_its_delivery() {
     let mut ledger = Ledger::new(1, 3, FOLLOWED_MAX / 2, 100, Time::ZERO);
     ledger.start();
     let message = |origin, number| Header { origin, number, at: Time::ZERO }.message(100);
-    let mut take = |from, message: &Bytes| {
-        ledger.arrive(from, std::slice::from_ref(message));
+    let mut take = |from, message: &[u8]| {
+        ledger.arrive(from, message);
         ledger.deliver(message, 100, Time::ZERO);
         ledger.recent.pop().and_then(|delivery| delivery.from)
     };
     assert_eq!((take(2, &message(0, 1)), take(0, &message(0, 2))), (Some(2), Some(0)));
     assert_eq!(take(0, &message(0, 3)), None, "only the first messages of an origin are followed");
-    ledger.arrive(0, &[message(2, 1), message(0, 1)]);
-    ledger.arrive(2, &[message(2, 1)]);
+    ledger.arrive(0, &message(2, 1));
+    ledger.arrive(0, &message(0, 1));
+    ledger.arrive(2, &message(2, 1));
     ledger.deliver(&message(2, 1), 100, Time::ZERO);
     assert_eq!(ledger.recent.pop().and_then(|delivery| delivery.from), Some(0));
     assert!(ledger.arrived.is_empty(), "copies of delivered messages leave nothing behind");
