@@ -205,9 +205,16 @@ pub trait Spreading:
         Some(frame.clone())
     }
 
-    /// Returns the numbers of the cells and of the header in a frame.
-    fn cell_items(_: &Self::Frame, _: &Blocks<Self::Message>, _: &CellPlan) -> Items {
-        Items::new()
+    /// Returns the names by which requests ask for the segments in a frame, and those for which the
+    /// frame asks.
+    fn names(_: &Self::Frame) -> [Items; 2] {
+        Default::default()
+    }
+
+    /// Returns the numbers of the cells and of the header in a frame, and of the cells for which it
+    /// asks.
+    fn cell_items(_: &Self::Frame, _: &Blocks<Self::Message>, _: &CellPlan) -> [Items; 2] {
+        Default::default()
     }
 
     fn exchange_cells(_: &mut Node<Self>, _: &Arc<CellPlan>, _host: u32) {}
@@ -254,10 +261,17 @@ pub fn contents<E: Spreading>(
     move |frame, _| {
         let number = |message: &Arc<E::Message>| blocks.id_of(Segment::topic(&**message)?, message);
         let mut items: Items = frame.messages().iter().filter_map(number).map(u64::from).collect();
-        items.extend(plan.iter().flat_map(|plan| E::cell_items(frame, &blocks, plan)));
+        let [mut names, mut asked] = E::names(frame);
+        if let Some(plan) = &plan {
+            let [cells, wanted] = E::cell_items(frame, &blocks, plan);
+            // Requests name cells by their numbers.
+            names.extend(cells.iter().copied());
+            items.extend(cells);
+            asked.extend(wanted);
+        }
         // The low half of every item is the number of a segment.
         let batch = items.first().map(|first| u64::from(*first as u32 / blocks.count()));
-        Contents { batch, items }
+        Contents { items, names, asked, batch }
     }
 }
 

@@ -1,13 +1,15 @@
 //! A stream of messages on one topic that all nodes join.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustc_hash::FxBuildHasher;
 use samara_baselines::{Baseline, Event as BaselineEvent, PlumtreeFrame};
 use samara_engine::outbox::Lost;
 use samara_engine::{Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
-use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
+use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_sim::{Contents, Items};
 use samara_spec::messages::PAYLOAD_MIN;
@@ -153,7 +155,16 @@ pub trait Member: App<Command = Publish, Event = Event> + 'static {
 
 fn contents<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Contents {
     let items: Items = payloads.filter_map(number_of).map(u64::from).collect();
-    Contents { batch: items.first().copied(), items }
+    Contents { batch: items.first().copied(), items, ..Contents::default() }
+}
+
+/// Returns the names by which IWANTs ask for the messages in a frame, and those for which the frame
+/// asks.
+pub(crate) fn names(frame: &RpcFrame) -> [Items; 2] {
+    let name = |id: &MessageId| FxBuildHasher.hash_one(id);
+    let names = frame.messages().iter().filter_map(|message| message.known_id()).map(name);
+    let asked = frame.rpc().control.iter().flat_map(|control| &control.iwant).map(name);
+    [names.collect(), asked.collect()]
 }
 
 fn emit_delivered<A: App<Event = Event>>(
@@ -242,7 +253,9 @@ impl Member for GossipMember {
     }
 
     fn contents(frame: &RpcFrame, _: Option<MessageKey>) -> Contents {
-        contents(frame.messages().iter().map(|message| &*message.data))
+        let contents = contents(frame.messages().iter().map(|message| &*message.data));
+        let [names, asked] = names(frame);
+        Contents { names, asked, ..contents }
     }
 }
 

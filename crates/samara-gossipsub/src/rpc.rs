@@ -97,6 +97,11 @@ impl Message {
         Self { from: Some(from), seqno, ..Self::new(topic, data) }
     }
 
+    /// Returns the id that a node of this process computed first; `None` if none has.
+    pub fn known_id(&self) -> Option<&MessageId> {
+        self.id.0.get().map(|(_, id)| id)
+    }
+
     /// Returns the bytes of all fields.
     pub(crate) fn bytes(&self) -> usize {
         let optional = [&self.from, &self.seqno, &self.signature, &self.key].into_iter().flatten();

@@ -40,6 +40,9 @@ pub(crate) struct Events {
     sent: FxHashMap<(u32, u32, usize), Vec<u64>>,
     /// The time at which a node (first) received the first request of another for a message (last).
     requested: FxHashMap<(u32, u32, usize), u64>,
+    /// The nodes that a node (first) asked for a message (second), each with the time of the first
+    /// request.
+    asked: FxHashMap<(u32, usize), Vec<(u32, u64)>>,
     /// RPCs with messages that a node (first) lost before they left for a peer (second).
     pub(crate) dropped: Vec<(u32, u32)>,
 }
@@ -81,9 +84,17 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
                 }
                 Some(Body::SendRpc(body)) => {
                     let to = host(body.send_to);
-                    let sent = body.meta.into_iter().flat_map(|meta| meta.messages);
-                    for message in sent.filter_map(|message| number(&message.message_id)) {
+                    let Some(meta) = body.meta else { continue };
+                    for message in meta.messages.iter().filter_map(|message| number(&message.message_id)) {
                         events.sent.entry((node, to, message)).or_default().push(at);
+                    }
+                    let wanted = meta.control.into_iter().flat_map(|control| control.iwant);
+                    for id in wanted.flat_map(|iwant| iwant.message_ids) {
+                        let Some(message) = messages.get(&id) else { continue };
+                        let asked = events.asked.entry((node, *message)).or_default();
+                        if !asked.iter().any(|(peer, _)| *peer == to) {
+                            asked.push((to, at));
+                        }
                     }
                     continue;
                 }
@@ -148,8 +159,8 @@ impl Events {
 
     /// The first arrivals of messages, with the item of each message and times from `start`.
     /// `latency` returns that of the emulated link between two nodes. From the moment at which the
-    /// sender had the message: a request, the wait in the outbox, the latency, and the rest of the
-    /// transport.
+    /// sender had the message: an announcement, requests to others, the request, the wait in the
+    /// outbox, the latency, and the rest of the transport.
     pub(crate) fn arrivals<I: Copy + Into<u64>>(
         &self,
         (items, nodes): (&[Option<I>], u32),
@@ -173,6 +184,10 @@ impl Events {
             let owed = requested.copied().unwrap_or(has);
             let rest = at.saturating_sub(sent);
             let on_link = latency(from, node).min(rest);
+            let asked = self.asked.get(&(node, message)).and_then(|asked| {
+                let (_, sender) = asked.iter().find(|(peer, _)| *peer == from)?;
+                Some(Box::new([asked[0].1, *sender].map(|at| at.saturating_sub(start))))
+            });
             let mut parts = Parts::default();
             parts.add(Cause::Outbox, sent - owed);
             parts.add(Cause::Latency, on_link);
@@ -183,6 +198,7 @@ impl Events {
                 at: at.saturating_sub(start),
                 owed_at: owed.saturating_sub(start),
                 trigger: if requested.is_some() { Trigger::Frame } else { Trigger::Command },
+                asked,
                 parts: Compact::from(&parts),
             };
             arrivals[node as usize].entry(item.into()).or_insert(arrival);
@@ -229,13 +245,16 @@ mod tests {
             // The second transmission was lost, or came too late.
             sent: [((0, 1, 0), vec![1_020]), ((1, 2, 0), vec![1_340, 1_500])].into_iter().collect(),
             requested: [((1, 2, 0), 1_330)].into_iter().collect(),
+            // Node 2 asks node 0 first, which does not answer.
+            asked: [((2, 0), vec![(0, 1_150), (1, 1_310)])].into_iter().collect(),
             dropped: Vec::new(),
         };
         let causes = |node| parts_of(&path_of(&events, node)).iter().collect::<Vec<_>>();
         let first = [(Cause::Latency, 30), (Cause::Outbox, 20), (Cause::Transport, 50)];
         assert_eq!(causes(1), first);
-        let both = [(Cause::Request, 230), (Cause::Latency, 60), (Cause::Outbox, 30), (Cause::Transport, 80)];
-        assert_eq!(causes(2), both);
+        let hop = [(Cause::Announcement, 50), (Cause::Withheld, 160), (Cause::Request, 20)];
+        let rest = [(Cause::Latency, 60), (Cause::Outbox, 30), (Cause::Transport, 80)];
+        assert_eq!(causes(2), [&hop[..], &rest].concat());
     }
 
     /// A node of another implementation may trace no transmissions, or stamp them late.

@@ -114,7 +114,7 @@ fn run_nodes(
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, &mut driven, (&before, &after));
         doubts.append(&mut driven.doubts);
-        (Box::new(measured) as Box<dyn Measured>, driven.late_ms, after)
+        (measured, driven.late_ms, after)
     } else {
         let (first_unix_ns, planned, late_ms) =
             publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;

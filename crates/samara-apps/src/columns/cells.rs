@@ -15,6 +15,7 @@ use samara_spec::columns::{Cells, Columns, PushedCells};
 
 use super::{Arrival, Blocks, ColumnId, Event, Spreading};
 use crate::host::{AppCx, Neighbours, Work};
+use crate::messages::names;
 
 /// Fires when a node has looked up the blobs of a slot, whose number is added.
 const LOOKED_UP: u64 = TimerToken::WRAPPER + (1 << 32);
@@ -168,17 +169,26 @@ impl Spreading for GossipSub {
         Some(RpcFrame::new(Rpc { partial: Some(Box::new(forged)), ..Rpc::default() }))
     }
 
-    fn cell_items(frame: &RpcFrame, blocks: &Blocks, plan: &CellPlan) -> Items {
+    fn names(frame: &RpcFrame) -> [Items; 2] {
+        names(frame)
+    }
+
+    fn cell_items(frame: &RpcFrame, blocks: &Blocks, plan: &CellPlan) -> [Items; 2] {
+        let Some(partial) = frame.rpc().partial.as_ref() else { return Default::default() };
+        let column = plan.by_group.get(&partial.group).zip(blocks.index.get(&partial.topic));
+        let Some((slot, column)) = column else { return Default::default() };
+        let (format, first) = (PartialColumns::FULU, slot * blocks.count());
+        let cell = |blob| cell_item(first + column, blob);
         let items = || {
-            let partial = frame.rpc().partial.as_ref()?;
-            let (slot, column) = (plan.by_group.get(&partial.group)?, blocks.index.get(&partial.topic)?);
-            let body = PartialColumns::FULU.read_body(&partial.group, partial.body.as_ref()?).ok()?;
-            let first = slot * blocks.count();
+            let body = format.read_body(&partial.group, partial.body.as_ref()?).ok()?;
             let header = body.header.map(|_| header_item(first));
-            let cells = body.parts.iter().map(|(blob, _)| cell_item(first + column, *blob));
-            Some(header.into_iter().chain(cells).collect())
+            Some(header.into_iter().chain(body.parts.iter().map(|(blob, _)| cell(*blob))).collect())
         };
-        items().unwrap_or_default()
+        let asked = || {
+            let metadata = format.read_metadata(partial.metadata.as_ref()?).ok()?;
+            Some(metadata.requests.iter().map(cell).collect())
+        };
+        [items().unwrap_or_default(), asked().unwrap_or_default()]
     }
 
     fn exchange_cells(node: &mut Node, plan: &Arc<CellPlan>, host: u32) {

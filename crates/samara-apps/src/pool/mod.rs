@@ -87,9 +87,21 @@ pub fn contents(frame: &CatFrame, _: Option<MessageKey>) -> Contents {
         Member::Full(transaction) => Some(transaction),
         Member::Key(_) => None,
     });
-    let headers = frame.bodies().iter().chain(bundled).filter_map(Header::of);
-    let items: Items = headers.map(|header| u64::from(header.number)).collect();
-    Contents { batch: items.first().copied(), items }
+    let name = |key: &TxKey| u64::from_le_bytes(key.as_bytes()[..8].try_into().unwrap_or_default());
+    let asked = match frame {
+        CatFrame::WantTx(key) => [name(key)].into_iter().collect(),
+        CatFrame::WantKeys(keys) => keys.iter().map(name).collect(),
+        _ => Items::new(),
+    };
+    let of = |transaction: &Transaction| Some((Header::of(transaction)?.number, name(&transaction.key())));
+    let (items, names): (Items, Items) = frame
+        .bodies()
+        .iter()
+        .chain(bundled)
+        .filter_map(of)
+        .map(|(number, name)| (u64::from(number), name))
+        .unzip();
+    Contents { batch: items.first().copied(), items, names, asked }
 }
 
 /// Bytes of an account's address (Cosmos SDK: 20).

@@ -31,7 +31,7 @@ pub(super) fn contents(group: Group) -> ContentsOf<MixFrame> {
             let slots = piece.elements.len() / (group.element_bytes() * piece.phase.elements());
             let last = piece.first + slots.saturating_sub(1) as u32;
             let items = [item(piece.round, piece.phase, last)].into_iter().collect();
-            Contents { items, batch: Some(piece.round) }
+            Contents { items, batch: Some(piece.round), ..Contents::default() }
         }
         _ => Contents::default(),
     })

@@ -88,6 +88,11 @@ impl Deliveries {
         })
     }
 
+    /// Returns the deliveries whose senders are known.
+    pub fn known(&self) -> impl Iterator<Item = DeliveryRow> {
+        self.rows.iter().filter(|row| row.from != NOBODY).copied()
+    }
+
     /// Returns the number of deliveries, with and without rows.
     pub fn count(&self) -> u64 {
         self.count

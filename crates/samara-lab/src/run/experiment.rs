@@ -128,6 +128,8 @@ fn record<E: Stepped>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Expla
     net.sim.explain(move |frame, key| {
         let mut contents = contents(frame, key);
         if every > 1 {
+            let mut sampled = contents.items.iter().map(|item| is_sampled(E::sampled_by(*item), every));
+            contents.names.retain(|_| sampled.next().unwrap_or(false));
             contents.items.retain(|item| is_sampled(E::sampled_by(*item), every));
         }
         contents

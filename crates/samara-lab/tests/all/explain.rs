@@ -144,6 +144,29 @@ fn deliveries_of_messages_transactions_and_groups_are_explained() {
     }
 }
 
+/// With nodes that answer no request, others wait for answers that do not come; waits for
+/// announcements are in the same runs.
+#[test]
+fn withheld_items_are_a_cause_of_their_own() {
+    let share = |scenario: &str, set: &[(&str, &str)], only: &str, cause: &str| {
+        let shares = explained(scenario, set, only).1.means().shares;
+        shares.get(cause).and_then(serde_json::Value::as_f64).unwrap_or(0.0)
+    };
+    let pieces = [("network.nodes", "100"), ("network.topology.degree", "20")];
+    let faulty = [&pieces[..], &[("columns.pieces.withholding", "40 %")]].concat();
+    let of = |set: &[(&str, &str)], cause| share("payload", set, "tuned", cause);
+    assert!(of(&faulty, "withheld") > 2.0 * of(&pieces, "withheld").max(0.01));
+    assert!(of(&pieces, "announcement") > 0.05);
+    let pool = [("network.nodes", "24"), ("pool.duration", "4 s"), ("pool.block_interval", "2 s")];
+    assert!(share("cat", &pool, "cat", "announcement") > 0.1, "a pool asks after an announcement");
+    let cells = [("network.nodes", "100"), ("network.topology.degree", "20"), ("columns.blobs", "4")];
+    let claim = r#"[{ kind = "claim", at = "0 s", share = "30 %" }]"#;
+    let attacked = [&cells[..], &[("fault", claim)]].concat();
+    let of = |set: &[(&str, &str)]| share("peerdas-cells", set, "one", "withheld");
+    let (attacked, calm) = (of(&attacked), of(&cells));
+    assert!(attacked > 2.0 * calm.max(0.01), "{attacked} and {calm}");
+}
+
 /// A path through a team of five has ten hops: five nodes decrypt, the last sends to the first, five
 /// permute, and the last sends the results.
 #[test]

@@ -64,7 +64,12 @@ causes! {
     /// The node has the item but not all that belongs to it: the rest of a message, or the messages
     /// before it in an order.
     Order = "order",
-    /// A frame of a peer is awaited: a request after an announcement, or a credit.
+    /// The receiver has asked nobody for the item yet: an announcement waits for its time, or is on its
+    /// way.
+    Announcement = "announcement",
+    /// The receiver has asked another peer, which has not sent the item.
+    Withheld = "withheld",
+    /// A frame of the receiver is awaited: its request, or a credit.
     Request = "request",
     /// A timer of the protocol: a heartbeat, a round, or a copy that its schedule holds back.
     Timer = "timer",
@@ -219,12 +224,17 @@ impl Trigger {
 /// Numbers of items, few of which need memory of their own.
 pub type Items = SmallVec<[u64; 2]>;
 
-/// The items in a frame.
+/// The items in a frame, and those that it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The numbers of the items, which are the same at all hosts. A frame without items is not
-    /// recorded.
+    /// The numbers of the items, which are the same at all hosts. Of a frame without items, only its
+    /// requests are recorded.
     pub items: Items,
+    /// The names by which requests ask for the items, in the order of the items; empty if nobody asks
+    /// for them.
+    pub names: Items,
+    /// The names of the items that the frame asks for.
+    pub asked: Items,
     /// The batch of the items: copies of one batch wait for each other.
     pub batch: Option<u64>,
 }
@@ -245,6 +255,9 @@ pub struct Arrival {
     pub owed_at: u64,
     /// The reason why the sender owed it then.
     pub trigger: Trigger,
+    /// The times at which the host first asked any peer for the item, and the sender. `None` if it did
+    /// not ask the sender.
+    pub asked: Option<Box<[u64; 2]>>,
     /// The time from `owed_at` to `at`, by cause.
     pub parts: Compact,
 }
@@ -280,6 +293,7 @@ impl<F: Frame> Frame for Carried<F> {
 #[derive(Debug)]
 pub(crate) struct Trace {
     items: Items,
+    names: Items,
     batch: Option<u64>,
     owed_at: u64,
     trigger: Trigger,

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Arrival, Cause, Compact, Parts};
+use super::{Arrival, Cause, Compact, Parts, Trigger};
 
 /// The first arrivals of items at all hosts.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,15 @@ impl Arrival {
         let Self { from, at, owed_at, trigger, .. } = *self;
         let mut parts = Parts::default();
         if since <= owed_at {
-            parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - since);
+            let mut waited_from = since;
+            if let Some(asked) = self.asked.as_deref().filter(|_| is_known && trigger == Trigger::Frame) {
+                for (cause, until) in [Cause::Announcement, Cause::Withheld].into_iter().zip(asked) {
+                    let until = (*until).clamp(waited_from, owed_at);
+                    parts.add(cause, until - waited_from);
+                    waited_from = until;
+                }
+            }
+            parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - waited_from);
             parts += &self.parts;
         } else {
             parts.add(Cause::Unknown, at.saturating_sub(since));

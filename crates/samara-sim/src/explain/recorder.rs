@@ -25,6 +25,9 @@ pub(crate) struct Recorder {
     /// Number of entries of all `holds`.
     holds: usize,
     arrivals: FxHashMap<u64, Arrival>,
+    /// For each item that was requested and has not arrived, by its name: the links over which it was
+    /// requested, with the time of the first request on each.
+    asked: FxHashMap<u64, SmallVec<[(u32, u64); 1]>>,
     /// The packet that leaves next.
     leaving: Option<Leaving>,
     /// The packet that is being received: its number at the sender, and its arrival at the downlink.
@@ -88,10 +91,16 @@ impl Recorder {
         describe: &Describe<F>,
     ) -> Option<Arc<Trace>> {
         let contents = describe(&copy.frame, copy.message);
+        let (slot, batch, owed_at) = (copy.peer.0, contents.batch, copy.owed_at.as_nanos());
+        for name in contents.asked {
+            let asked = self.asked.entry(name).or_default();
+            if !asked.iter().any(|(of, _)| *of == slot) {
+                asked.push((slot, owed_at));
+            }
+        }
         if contents.items.is_empty() {
             return None;
         }
-        let (slot, batch, owed_at) = (copy.peer.0, contents.batch, copy.owed_at.as_nanos());
         let mut waited = Parts::default();
         let [before, after] = [owed_at, now].map(|at| self.uplink.busy.until(at));
         let of_batch = batch.and_then(|batch| self.uplink.batches.get(&batch));
@@ -108,6 +117,7 @@ impl Recorder {
         let start = link.time.counters(&self.uplink, now, slot, batch);
         let trace = Arc::new(Trace {
             items: contents.items,
+            names: contents.names,
             batch,
             owed_at,
             trigger: Trigger::of_mark(copy.mark),
@@ -311,9 +321,15 @@ impl Recorder {
     }
 
     /// Records the items of a frame that is delivered, if they have not arrived before. `latency` is
-    /// that of the way from `from`. What a packet takes beyond it without a loss has the cause
-    /// `beyond`: jitter, or gateways.
-    pub(crate) fn arrived(&mut self, now: u64, from: u32, trace: &Trace, (latency, beyond): (u64, Cause)) {
+    /// that of the way from `from`, over the link `slot`. What a packet takes beyond it without a loss
+    /// has the cause `beyond`: jitter, or gateways.
+    pub(crate) fn arrived(
+        &mut self,
+        now: u64,
+        (slot, from): (u32, u32),
+        trace: &Trace,
+        (latency, beyond): (u64, Cause),
+    ) {
         let Some(sent) = trace.sent.get() else { return };
         if trace.items.iter().all(|item| self.arrivals.contains_key(item)) {
             return;
@@ -338,13 +354,20 @@ impl Recorder {
             }
         }
         let compact = Compact::from(&parts);
-        for item in &trace.items {
+        let names = trace.names.iter().map(Some).chain(std::iter::repeat(None));
+        for (item, name) in trace.items.iter().zip(names) {
+            let asked = name.and_then(|name| self.asked.remove(name));
+            let of_sender = asked.and_then(|asked| {
+                let (_, sender) = asked.iter().find(|(of, _)| *of == slot)?;
+                Some(Box::new([asked[0].1, *sender]))
+            });
             self.arrivals.entry(*item).or_insert_with(|| Arrival {
                 item: *item,
                 from,
                 at: now,
                 owed_at: trace.owed_at,
                 trigger: trace.trigger,
+                asked: of_sender,
                 parts: compact.clone(),
             });
         }

@@ -117,7 +117,7 @@ impl<F: Frame> Host<F> {
                         Cause::Latency
                     };
                     let latency = world.latency(link.peer, self.id);
-                    explained.0.arrived(now, link.peer, &trace, (latency, beyond));
+                    explained.0.arrived(now, (slot, link.peer), &trace, (latency, beyond));
                 }
                 self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
             }

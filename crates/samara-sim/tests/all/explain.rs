@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Schedule};
-use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time};
+use samara_engine::{Context, Engine, Input, NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_sim::{
-    Arrivals, Cause, Contents, Control, DownlinkQueue, Flush, GatewayConfig, HostConfig, Http2Config,
+    Arrivals, Cause, Contents, Control, DownlinkQueue, Flush, GatewayConfig, HostConfig, Http2Config, Items,
     Latency, MConnectionConfig, Origin, Parts, QuicConfig, SendBuffer, SimConfig, Simulation, StreamOrder,
-    TcpConfig, Transport, Window, parts_of,
+    TcpConfig, Transport, Window, host_of, parts_of,
 };
 
 use crate::common::*;
@@ -21,6 +22,7 @@ fn explain(sim: &mut Simulation<Talker>) {
     sim.explain(|blob: &Blob, _| Contents {
         items: [blob.id].into_iter().collect(),
         batch: Some(blob.id / 100),
+        ..Contents::default()
     });
 }
 
@@ -122,6 +124,70 @@ fn other_links_share_the_interface() {
     }
 }
 
+/// Sends blobs to the host on their routes; a blob with this number asks for another one, which only
+/// host 0 sends.
+struct Puller {
+    answers: bool,
+    peers: FxHashMap<u32, PeerId>,
+}
+
+const ASKS: u64 = 1_000;
+
+impl Engine for Puller {
+    type Frame = Blob;
+    type Command = Blob;
+    type Event = ();
+
+    fn handle(&mut self, input: Input<Blob, Blob>, cx: &mut Context<'_, Blob, ()>) {
+        let (peer, blob) = match input {
+            Input::LinkUp { peer, info } => {
+                self.peers.insert(host_of(&info.identity).unwrap(), peer);
+                return;
+            }
+            Input::Command(blob) => (self.peers[&blob.route[0]], blob),
+            Input::Frame { peer, frame } if self.answers && frame.id >= ASKS => {
+                (peer, Blob { id: frame.id - ASKS, len: 5_000, route: Arc::default() })
+            }
+            _ => return,
+        };
+        let now = cx.now();
+        cx.outbox().owe(now, peer, Lane(0), blob, None, None).unwrap();
+    }
+}
+
+#[test]
+fn peers_that_do_not_answer_withhold() {
+    let lanes = vec![LaneConfig::unbounded("data", 0)];
+    let outbox = OutboxConfig { dispatch: Dispatch::PerLink, lanes };
+    let puller =
+        move |host| (Puller { answers: host == 0, peers: FxHashMap::default() }, Outbox::new(outbox.clone()));
+    let mut sim = Simulation::new(config(50, bare(None)), hosts(3, 8 * MBIT), Arc::new(puller)).unwrap();
+    sim.explain(|blob: &Blob, _| match blob.id.checked_sub(ASKS) {
+        Some(id) => Contents { asked: [id].into_iter().collect(), ..Contents::default() },
+        None => {
+            let items: Items = [blob.id].into_iter().collect();
+            Contents { names: items.clone(), items, ..Contents::default() }
+        }
+    });
+    sim.establish(Time::ZERO, 0, 1);
+    sim.establish(Time::ZERO, 2, 1);
+    // Host 1 asks host 2 after 70 ms, which has nothing to say, and host 0 after 200 ms; then both again.
+    let ask = |from| Blob { id: ASKS + 7, len: 2_000, route: Arc::new(vec![from]) };
+    for (ms, host) in [(70, 2), (200, 0), (210, 2), (215, 0)] {
+        sim.command(START + Duration::from_millis(ms), 1, ask(host));
+    }
+    sim.run_until(Time::from_secs(60), |_| {});
+    let expected = [
+        (Cause::Announcement, 70.0),
+        (Cause::Withheld, 130.0),
+        // The request's bytes and way.
+        (Cause::Request, 52.0),
+        (Cause::Serialisation, 5.0),
+        (Cause::Latency, 50.0),
+    ];
+    assert_parts(parts(&sim.take_arrivals(), 1, 7), &expected);
+}
+
 /// Sends a blob to every peer as soon as the link is up.
 struct Greeter;
 
@@ -145,7 +211,7 @@ fn links_that_come_up_late_are_handshakes() {
     let greeter = Arc::new(move |_| (Greeter, Outbox::new(outbox.clone())));
     let mut sim = Simulation::new(config(50, bare(Some(tcp()))), hosts(2, 8_000 * MBIT), greeter).unwrap();
     sim.dial(START, 0, 1);
-    sim.explain(|blob: &Blob, _| Contents { items: [blob.id].into_iter().collect(), batch: None });
+    sim.explain(|blob: &Blob, _| Contents { items: [blob.id].into_iter().collect(), ..Contents::default() });
     sim.run_until(Time::from_secs(3), |_| {});
     // Four round trips until the dialler's link is up.
     let parts = parts(&sim.take_arrivals(), 1, 7);

@@ -125,6 +125,7 @@ impl Chain {
         sim.explain(|blob: &Blob, _| Contents {
             items: [blob.id].into_iter().collect(),
             batch: Some(blob.id),
+            ..Contents::default()
         });
         for host in 0..3 {
             sim.establish(Time::ZERO, host, host + 1);

@@ -50,6 +50,8 @@ pub(crate) struct Recorded {
     submitted: Vec<u64>,
     /// Arrivals by node.
     arrivals: Vec<Vec<Arrival>>,
+    /// Nodes by the ids of their pools.
+    nodes: FxHashMap<String, u32>,
     /// Lateness of submissions in milliseconds.
     pub(crate) late_ms: Vec<f64>,
     pub(crate) doubts: Vec<String>,
@@ -106,7 +108,8 @@ pub(crate) fn drive(
         }
         arrivals.push(list);
     }
-    Ok(Recorded { driver, end, submitted, arrivals, late_ms, doubts })
+    let nodes = (0..).zip(nodes).map(|(number, node)| (node.pool_id.clone(), number)).collect();
+    Ok(Recorded { driver, end, submitted, arrivals, nodes, late_ms, doubts })
 }
 
 /// Maximum time for handing out `count` transactions.

@@ -13,7 +13,7 @@ use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{ConnectionStats, HostStats, Origin, Record};
 
-use crate::explain::{ContentsOf, Delivered};
+use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
 use crate::pool::measure::{TxCollector, TxRow, Uptime};
 use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
@@ -64,6 +64,19 @@ pub struct TransactionsMeasured {
 }
 
 impl TransactionsMeasured {
+    /// Explains the deliveries of a real run by the arrivals that its nodes report. An item is the
+    /// number of a transaction.
+    pub fn explained(&self, arrivals: samara_sim::Arrivals) -> Explained {
+        Explained::of_traces(arrivals, self.delivered(), MainTime::default())
+    }
+
+    fn delivered(&self) -> Vec<Delivered> {
+        self.collector.deliveries.delivered(|row| {
+            let TxRow { origin, submitted, .. } = self.collector.rows[row.item as usize];
+            Origin { host: origin, at: submitted }
+        })
+    }
+
     /// Creates empty measurements of a run.
     pub fn new(point: &Point, hosts: Hosts, graph: &Graph, uptime: Uptime) -> Self {
         Self {
@@ -354,11 +367,7 @@ impl Stepped for Run {
     }
 
     fn delivered(&self) -> Vec<Delivered> {
-        let collector = &self.measured.collector;
-        collector.deliveries.delivered(|row| {
-            let TxRow { origin, submitted, .. } = collector.rows[row.item as usize];
-            Origin { host: origin, at: submitted }
-        })
+        self.measured.delivered()
     }
 
     fn progress(&self, net: &Net<'_, Node>) -> Progress {
