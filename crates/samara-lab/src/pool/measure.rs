@@ -121,8 +121,8 @@ impl TxCollector {
         number
     }
 
-    /// Records an addition to a pool, of a transaction that the node `from` sent. Returns false for a repeated addition, or if no client
-    /// submitted the transaction.
+    /// Records an addition to a pool, of a transaction that the node `from` sent. Returns false for a
+    /// repeated addition, or if no client submitted the transaction.
     pub fn added(&mut self, key: &TxKey, node: u32, from: Option<u32>, at: u64) -> bool {
         let Some(number) = self.numbers.get(key).copied() else { return false };
         let word = &mut self.had[number as usize * self.words + node as usize / 64];

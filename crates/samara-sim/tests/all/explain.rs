@@ -171,7 +171,8 @@ fn peers_that_do_not_answer_withhold() {
     });
     sim.establish(Time::ZERO, 0, 1);
     sim.establish(Time::ZERO, 2, 1);
-    // Host 1 asks host 2 after 70 ms, which has nothing to say, and host 0 after 200 ms; then both again.
+    // Host 1 asks host 2 after 70 ms, which has nothing to say, and host 0 after 200 ms; then both
+    // again.
     let ask = |from| Blob { id: ASKS + 7, len: 2_000, route: Arc::new(vec![from]) };
     for (ms, host) in [(70, 2), (200, 0), (210, 2), (215, 0)] {
         sim.command(START + Duration::from_millis(ms), 1, ask(host));
