@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use samara_mix::{Group, Half, MixFrame, Phase, Transfer};
-use samara_sim::{Arrival, Arrivals, Cause, Contents, Hop, Origin};
+use samara_mix::{Group, Half, Mark, MixFrame, Phase, Transfer};
+use samara_sim::{Arrival, Arrivals, Cause, Contents, Hop, Origin, Parts};
 
-use super::measure::RoundRow;
+use super::measure::{Phases, RoundRow, hop_times};
 use crate::explain::{ContentsOf, Delivered};
 
 /// An item is a piece of a batch: a round, a phase, and the last slot of the piece.
@@ -53,6 +53,41 @@ pub(super) fn delivered<'a>(rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<D
         Some(delivered.collect::<Vec<_>>())
     };
     rounds.filter_map(of_round).flatten().collect()
+}
+
+/// Returns the path of a batch to a node by the marks of phases, with times in nanoseconds of the run:
+/// that of its last slots. `latency` returns that of the link between two nodes. Nodes of a testbed
+/// have such marks.
+pub(super) fn path_of_marks(
+    (row, phases): (&RoundRow, &Phases),
+    to: &Delivered,
+    latency: impl Fn(u32, u32) -> u64,
+) -> Option<Vec<Hop>> {
+    let first = *row.nodes.first()?;
+    let last = *row.nodes.last()?;
+    let pass = |phase| row.nodes.windows(2).map(move |pair| [(pair[0], phase), (pair[1], phase)]);
+    let round = [[(last, Phase::Decrypt), (first, Phase::Permute)]];
+    let mut has_since = to.origin.at;
+    let mut hop = |from: u32, node: u32, (left, at): (u64, u64)| {
+        let (since, at) = (has_since, at.max(has_since));
+        let left = left.clamp(since, at);
+        let on_link = latency(from, node).min(at - left);
+        let mut parts = Parts::default();
+        parts.add(Cause::Processor, left - since);
+        parts.add(Cause::Latency, on_link);
+        parts.add(Cause::Transport, at - left - on_link);
+        has_since = at;
+        Hop { from, to: node, since, at, parts }
+    };
+    let mut hops = Vec::new();
+    for ends in pass(Phase::Decrypt).chain(round).chain(pass(Phase::Permute)) {
+        hops.push(hop(ends[0].0, ends[1].0, hop_times(phases, row.round, ends)?));
+    }
+    if to.node != last {
+        let left = phases.get(&(row.round, last, Phase::Permute))?[Mark::LastFinished as usize]?;
+        hops.push(hop(last, to.node, (left, to.at)));
+    }
+    (has_since <= to.at).then_some(hops)
 }
 
 struct Piece<'a> {
@@ -111,5 +146,47 @@ impl<'a> Pieces<'a> {
         }
         let has_slot = |piece: &&Piece<'_>| piece.phase == last.phase && piece.last_slot >= next.last_slot;
         arrived.iter().filter(has_slot).min_by_key(|piece| piece.last_slot).or(Some(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_scenario::Inputs;
+
+    use super::*;
+    use crate::explain::{Explain, Explained, Mode};
+    use crate::mix::run::run;
+    use crate::run::RunOptions;
+
+    /// The marks of a simulated run give the paths that the simulator has recorded: the same hops and
+    /// latencies, and processor times that differ by what is in the pipeline.
+    #[test]
+    fn marks_of_phases_tell_the_path_of_a_batch() {
+        let set = [("mix.rounds", "4"), ("mix.batch", "64"), ("protocol.realtime_slots", "16")];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        for only in ["unary", "streamed"] {
+            let loaded = samara_spec::load("mix-stream", &set, &[only.to_owned()], Some(1)).unwrap();
+            let (inputs, explain) = (Inputs::default(), Explain::new(Mode::Auto));
+            let options = RunOptions { explain: &explain, ..RunOptions::new(1, &inputs) };
+            let measured = run(&loaded.points[0], options, &mut |_| {}, &mut |_| {}).unwrap();
+            let (marks, recorded) = (measured.explained(), explain.take().unwrap());
+            let deliveries = |explained: &Explained| {
+                let rows = explained.rows.iter().filter(|row| row.is_delivery);
+                let mut all: Vec<_> = rows.map(|row| (row.item, row.node, row.nanos)).collect();
+                all.sort_unstable();
+                all
+            };
+            assert_eq!(deliveries(&marks), deliveries(&recorded), "{only}");
+            assert!(marks.rows.iter().filter(|row| row.is_last).all(|row| row.hops == 10), "{only}");
+            let part = |explained: &Explained, cause| {
+                let parts = explained.mean_parts_ms();
+                parts.iter().find(|(other, _)| *other == cause).map_or(0.0, |(_, ms)| *ms)
+            };
+            let [own, other] = [&marks, &recorded].map(|explained| part(explained, Cause::Latency));
+            assert_eq!(own, other, "{only}");
+            let [own, other] = [&marks, &recorded].map(|explained| part(explained, Cause::Processor));
+            assert!((own / other - 1.0).abs() < 0.05, "{only}: {own} and {other} ms");
+            assert!(part(&marks, Cause::Transport) > 0.0 && part(&marks, Cause::Unknown) == 0.0, "{only}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use samara_spec::{FaultKind, Point, Scenario};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use super::paths::{self, Pieces};
-use crate::explain::{ContentsOf, Delivered, MainTime, Without};
+use crate::explain::{ContentsOf, Delivered, Explained, MainTime, Without};
 use crate::network::{self, Hosts};
 use crate::results::Deliveries;
 use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
@@ -63,6 +63,27 @@ pub struct MixMeasured {
     pub held_bytes_max: u64,
     /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
     pub digest: (u64, u64),
+}
+
+impl MixMeasured {
+    /// Explains the deliveries of a real run by the marks of its nodes. What a node takes until the last
+    /// slots of a phase have left is its processor's.
+    pub fn explained(&self) -> Explained {
+        let paths = |_: &Arrivals, delivered: &[Delivered]| {
+            let path = |to: &Delivered| {
+                let of_round = (self.told.rounds.get(&to.item)?, &self.told.phases);
+                let latency = |from, node| network::latency_nanos(&self.hosts, from, node);
+                paths::path_of_marks(of_round, to, latency)
+            };
+            delivered.iter().map(path).collect()
+        };
+        let delivered = paths::delivered(self.told.rounds.values());
+        Explained::of(Arrivals::default(), delivered, paths, true, (1, main_time()))
+    }
+}
+
+fn main_time() -> MainTime {
+    MainTime { name: "the latency of a batch", ..MainTime::default() }
 }
 
 /// A sample of the processor time of each node of the pool.
@@ -294,7 +315,7 @@ impl Stepped for Run<'_> {
     }
 
     fn main_time(&self) -> MainTime {
-        MainTime { name: "the latency of a batch", ..MainTime::default() }
+        main_time()
     }
 
     fn progress(&self, _: &Net<'_, Host>) -> Progress {

@@ -13,7 +13,7 @@ use samara_apps::mix::Costs;
 use samara_emulation::RelayReport;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::run::MixMeasured;
+use samara_lab::run::{MixMeasured, with_paths};
 use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
 use samara_node::model::MixStatus;
@@ -133,7 +133,8 @@ pub(crate) fn run(
         held_bytes_max: 0,
         digest: (0, 0),
     };
-    Ok((Box::new(measured), real))
+    let explained = measured.explained();
+    Ok((with_paths(Box::new(measured), explained), real))
 }
 
 /// Fills in the bytes of frames. Nodes do not count payload separately.
