@@ -29,7 +29,7 @@ const POWERS_FROM: f64 = 40.0;
 type Report<'a> = Results<'a, MessagesData>;
 type Row = Runs<MessagesData>;
 /// A series in a figure: the results of the first seed of each run.
-type Series<'a> = [&'a Outcome<MessagesData>];
+type Series<'a> = [&'a Row];
 
 const SWEPT: [Shown<MessagesData>; 3] = [
     Shown {
@@ -62,8 +62,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
         section.parts.extend(report.pivots(&SWEPT[0]));
         details.push(section);
     } else {
-        let firsts = report.rows.iter().map(Runs::first);
-        for (name, series) in report::grouped(firsts, |result| result.point.series.as_str()) {
+        for (name, series) in report::grouped(&report.rows, |row| row.first().point.series.as_str()) {
             if series.len() <= CURVES_MAX {
                 let heading = if name.is_empty() { "Distributions" } else { name };
                 details.push(Section::new(heading, "", figures(name, &series)));
@@ -234,17 +233,17 @@ fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
     let prefix = report::slug(&name.to_ascii_lowercase());
     let prefix = if prefix.is_empty() { prefix } else { prefix + "-" };
     let title = |what: &str| if name.is_empty() { what.to_owned() } else { format!("{name}: {what}") };
-    let times: Vec<Vec<f64>> = series.iter().map(|result| complete(result)).collect();
+    let times: Vec<Vec<f64>> = series.iter().map(|row| complete(row.first())).collect();
     let scale = scale(&times);
     let count = |lines: &[Line]| {
         let most = lines.iter().flat_map(|line| &line.points).map(|(_, count)| *count).fold(1.0, f64::max);
         Scale::linear("messages", 0.0..most * 1.08, Unit::Count)
     };
     let bars: Vec<Line> =
-        series.iter().zip(&times).map(|(result, times)| histogram(result, times, &scale)).collect();
-    let shares = series.iter().zip(&times).map(|(result, times)| cumulative(result, times, &scale)).collect();
+        series.iter().zip(&times).map(|(row, times)| histogram(row, times, &scale)).collect();
+    let shares = series.iter().zip(&times).map(|(row, times)| cumulative(row, times, &scale)).collect();
     let between: Vec<Line> =
-        series.iter().map(|result| line(result, result.inter_arrival.clone(), Style::Shares)).collect();
+        series.iter().map(|row| line(row, row.first().inter_arrival.clone(), Style::Shares)).collect();
     let ends = between.iter().filter_map(|line| line.points.iter().find(|(_, share)| *share >= 0.995));
     let last = ends.map(|(time, _)| *time * 1.05).fold(0.0, f64::max);
     let last = if last > 0.0 { last } else { 1.0 };
@@ -274,8 +273,9 @@ fn figures(name: &str, series: &Series<'_>) -> Vec<Figure> {
     ]
 }
 
-fn line(result: &Outcome<MessagesData>, points: Vec<(f64, f64)>, style: Style) -> Line {
-    Line { label: result.point.label.clone(), points, style, ..Line::default() }
+fn line(row: &Row, points: Vec<(f64, f64)>, style: Style) -> Line {
+    let label = row.first().point.label.clone();
+    Line { label, points, style, colour: Some(row.colour), ..Line::default() }
 }
 
 /// Returns the sorted dissemination times of the messages that reached every node, in milliseconds.
@@ -304,7 +304,7 @@ fn scale(all: &[Vec<f64>]) -> Scale {
     }
 }
 
-fn histogram(result: &Outcome<MessagesData>, times: &[f64], scale: &Scale) -> Line {
+fn histogram(row: &Row, times: &[f64], scale: &Scale) -> Line {
     let mut bins = vec![0.0; BINS];
     for time in times {
         if let Some(bin) = bins.get_mut((scale.share_of(*time).max(0.0) * BINS as f64) as usize) {
@@ -313,19 +313,20 @@ fn histogram(result: &Outcome<MessagesData>, times: &[f64], scale: &Scale) -> Li
     }
     let at = |bin: usize| scale.value_at(bin as f64 / BINS as f64);
     let corners = bins.iter().enumerate().flat_map(|(bin, count)| [(at(bin), *count), (at(bin + 1), *count)]);
-    line(result, corners.collect(), Style::Area)
+    line(row, corners.collect(), Style::Area)
 }
 
-fn cumulative(result: &Outcome<MessagesData>, times: &[f64], scale: &Scale) -> Line {
-    let published = result.messages.len().max(1) as f64;
+fn cumulative(row: &Row, times: &[f64], scale: &Scale) -> Line {
+    let published = row.first().messages.len().max(1) as f64;
     let every = (times.len() / 400).max(1);
     let some = times.iter().enumerate().step_by(every).map(|(i, time)| (*time, (i + 1) as f64 / published));
     let last = times.last().map(|time| (*time, times.len() as f64 / published));
-    line(result, std::iter::once((scale.ends().start, 0.0)).chain(some).chain(last).collect(), Style::Shares)
+    line(row, std::iter::once((scale.ends().start, 0.0)).chain(some).chain(last).collect(), Style::Shares)
 }
 
 fn hops(series: &Series<'_>, title: String) -> Boxes {
-    let counts = |result: &&Outcome<MessagesData>| {
+    let counts = |row: &&Row| {
+        let result = row.first();
         let mut counts: Vec<f64> = Vec::new();
         for row in result.messages.iter().filter(|row| row.delivered == result.others) {
             let hops = usize::from(row.last_hop);
@@ -341,14 +342,13 @@ fn hops(series: &Series<'_>, title: String) -> Boxes {
     let least = (0..most).find(is_used).unwrap_or(1) as f64;
     let width = 0.8 / shares.len() as f64;
     let mut boxes = Vec::new();
-    for (i, run) in shares.iter().enumerate() {
+    for (i, (row, run)) in series.iter().zip(&shares).enumerate() {
         for (hop, share) in run.iter().enumerate().filter(|(_, share)| **share > 0.0) {
             let from = hop as f64 - 0.4 + width * i as f64;
-            boxes.push(Block::new([(from, 0.0), (from + width, *share)], Ink::of(i)));
+            boxes.push(Block::new([(from, 0.0), (from + width, *share)], Ink::of(row.colour)));
         }
     }
-    let key =
-        series.iter().enumerate().map(|(i, result)| (Mark::Bar(Ink::of(i)), result.point.label.clone()));
+    let key = series.iter().map(|row| (Mark::Bar(Ink::of(row.colour)), row.first().point.label.clone()));
     let x = Scale::linear("hops", least - 0.5..most as f64 - 0.5, Unit::Count);
     let scales = (x, Scale::share());
     Boxes { title, scales, height: HOPS_PIXELS, boxes, lines: Vec::new(), key: key.collect() }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use samara_lab::report::page;
 use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
-use samara_report::{Page, Part, png};
+use samara_report::{Drawing, Line, Page, Part, Style, png};
 use samara_spec::{Overrides, load_with};
 
 /// Returns the page of a scenario with these values of keys and only these runs.
@@ -129,6 +129,41 @@ fn items_of_all_kinds_have_curves_paths_and_a_race() {
                 assert!(is_start == (one.hops == 1), "paths begin at the publisher: {one:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_run_has_one_colour_in_all_figures() {
+    let small = [("network.nodes", "30"), ("network.topology", "{ degree = 8 }")];
+    let messages = [("messages.duration", "2 s"), ("messages.warm_up", "3 s"), ("messages.cool_down", "3 s")];
+    let pool = [("pool.clients", "20"), ("pool.spread", "1 s"), ("pool.duration", "8 s")];
+    for (scenario, set, runs) in [
+        ("gossip-baselines", [&small[..], &messages].concat(), ["gossipsub", "plumtree"]),
+        ("cat", [&small[..], &pool].concat(), ["cat", "flood-fifo"]),
+        ("ring", vec![("group.messages", "200")], ["ring", "direct"]),
+        ("mix", vec![("mix.rounds", "4"), ("mix.batch", "16")], ["alpha", "today"]),
+        (
+            "peerdas",
+            vec![("network.nodes", "40"), ("network.topology.degree", "12")],
+            ["staggered", "node-wide"],
+        ),
+    ] {
+        let page = report(scenario, &set, &runs);
+        let parts = page.sections.iter().flat_map(|section| &section.parts);
+        let figures = parts.flat_map(|part| match part {
+            Part::Figures(figures) => figures.as_slice(),
+            Part::Explorer(explorer) => explorer.figures.as_slice(),
+            _ => &[],
+        });
+        let mut colours: BTreeMap<&str, BTreeSet<Option<usize>>> = BTreeMap::new();
+        for figure in page.figure.iter().chain(figures) {
+            let Drawing::Lines(lines) = &figure.drawing else { continue };
+            let is_of_run = |line: &&Line| matches!(line.style, Style::Plain | Style::Shares | Style::Area);
+            for line in lines.lines.iter().filter(is_of_run) {
+                colours.entry(&line.label).or_default().insert(line.colour);
+            }
+        }
+        assert!(colours.values().all(|of_run| of_run.len() == 1), "{scenario}: {colours:?}");
     }
 }
 

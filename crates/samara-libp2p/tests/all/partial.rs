@@ -108,3 +108,42 @@ async fn groups_are_completed_after_a_reconnection() {
         complete(&mut b, GROUPS as usize, part_bytes)
     );
 }
+
+/// Twenty nodes complete a thousand groups. Each node begins with some parts of each group, as in the
+/// chain of test-plans: the limits of groups that peers create do not apply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes some minutes"]
+async fn twenty_nodes_complete_a_thousand_groups() {
+    const NODES: usize = 20;
+    const GROUPS: u64 = 1_000;
+    // Groups that wait for long are forgotten.
+    const WAVE: u64 = 50;
+    let part_bytes = 16;
+    let mut nodes = Vec::new();
+    for _ in 0..NODES {
+        nodes.push(ours(config(part_bytes, 48 << 10), options()).await);
+    }
+    for (number, node) in nodes.iter().enumerate() {
+        node.subscribe("t");
+        for step in [1, 3, 7] {
+            node.dial(&nodes[(number + step) % NODES]);
+        }
+    }
+    for node in &nodes {
+        node.mesh_of("t", 4).await;
+    }
+    let barrier = &tokio::sync::Barrier::new(NODES);
+    let all = (0..).zip(nodes).map(|(number, mut node)| async move {
+        for first in (0..GROUPS).step_by(WAVE as usize) {
+            for of in first..first + WAVE {
+                // One or two nodes have each part.
+                let own = (0..PARTS).filter(|part| (of + u64::from(*part)) % 13 == number % 13);
+                provide(&node, group(of), own, part_bytes).await;
+            }
+            complete(&mut node, WAVE as usize, part_bytes).await;
+            // Whoever is complete still serves the others.
+            barrier.wait().await;
+        }
+    });
+    libp2p::futures::future::join_all(all).await;
+}
