@@ -186,12 +186,16 @@ pub enum Queue {
 
 /// Queue between the connections of a host and its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", expecting = "a table such as { kind = \"fq-codel\" }")]
+#[serde(deny_unknown_fields, tag = "kind", expecting = "a table such as { kind = \"fq-codel\" }")]
 pub enum UplinkQueue {
     /// Fair queues with controlled delay (RFC 8290), in front of a token bucket of 1,500 bytes.
     /// Packets leave their connections as soon as windows and pacing allow.
     #[serde(rename = "fq-codel")]
     FqCodel(FairQueue),
+    /// The same without controlled delay: nothing is dropped. The emulated links of a testbed have this
+    /// queue, as sockets let packets out as soon as their windows allow.
+    #[serde(rename = "fair")]
+    Fair {},
 }
 
 /// Queues of flows, each with controlled delay.

@@ -154,15 +154,15 @@ impl Checks<'_> {
     fn queues(&mut self, network: &Network) {
         if let Some(UplinkQueue::FqCodel(queue)) = network.uplink_queue {
             self.fair_queue("network.uplink_queue", queue);
-            if network.interface != Interface::RoundRobin {
-                self.wrong(
-                    "network.interface",
-                    format!(
-                        "is replaced by network.uplink_queue; {}",
-                        keep_one("network.interface", "network.uplink_queue")
-                    ),
-                );
-            }
+        }
+        if network.uplink_queue.is_some() && network.interface != Interface::RoundRobin {
+            self.wrong(
+                "network.interface",
+                format!(
+                    "is replaced by network.uplink_queue; {}",
+                    keep_one("network.interface", "network.uplink_queue")
+                ),
+            );
         }
         let gateways =
             network.regions.as_ref().map(|regions| ("network.regions.gateway_queue", regions.gateway_queue));

@@ -8,7 +8,7 @@ use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{MessageSpec, Publication};
 use samara_scenario::topology::Graph;
-use samara_scenario::{Inputs, Queue};
+use samara_scenario::{Inputs, Queue, UplinkQueue};
 use samara_spec::columns::Columns;
 use samara_spec::group::Group;
 use samara_spec::messages::Messages;
@@ -189,7 +189,7 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             regions.is_some_and(|regions| regions.gateway.is_some()),
             "network.regions.gateway: gateways exist in the simulator only; remove it for the testbed",
         ),
-        (scenario.network.uplink_queue.is_some(), NO_UPLINK_QUEUE),
+        (matches!(scenario.network.uplink_queue, Some(UplinkQueue::FqCodel(_))), NO_FQ_CODEL),
         (
             matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
             "network.downlink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"codel\" or \
@@ -216,8 +216,8 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
 }
 
 /// The error for the queue of an uplink.
-pub(crate) const NO_UPLINK_QUEUE: &str =
-    "network.uplink_queue: the queue of an uplink exists in the simulator only; remove it";
+const NO_FQ_CODEL: &str =
+    "network.uplink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"fair\"";
 
 /// Returns the first error that applies.
 pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {

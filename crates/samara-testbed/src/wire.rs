@@ -4,9 +4,10 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use samara_emulation::{EmulationConfig, Relay, RelayConfig, UplinkQueue};
+use samara_emulation::{EmulationConfig, Relay, RelayConfig};
 use samara_lab::network::{self, Hosts};
-use samara_sim::Congestion;
+use samara_scenario::UplinkQueue;
+use samara_sim::{Congestion, NicDiscipline};
 use samara_spec::{Scenario, TransportKind, TransportSpec};
 
 use crate::TestbedError;
@@ -77,6 +78,7 @@ pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
 
 /// Converts the scenario's network to the types of the emulation.
 pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
+    let network = &scenario.network;
     let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
         seed,
@@ -84,8 +86,12 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         latency: simulated.latency,
         jitter: simulated.jitter,
         loss: simulated.loss,
-        nic: network::nic(scenario),
-        uplink_queue: UplinkQueue::default(),
+        // The relay has the queues of `fair`: packets have left their sockets.
+        nic: match network.uplink_queue {
+            Some(UplinkQueue::Fair {}) => NicDiscipline::RoundRobin,
+            _ => network::nic(scenario),
+        },
+        uplink_queue: samara_emulation::UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
     }
 }

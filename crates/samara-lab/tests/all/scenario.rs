@@ -308,7 +308,8 @@ peerdas | network.downlink_queue.kind | true | found true; expected a name
 peerdas | network.downlink_queue.kind | red | found `red`; expected one of `drop-tail`, `codel`, `fq-codel`
 peerdas | network.downlink_queue | { kind = "fq-codel", buckets = 0 } | is 0; allowed is 1 to 32768
 peerdas | network.uplink_queue | codel | expected a table such as { kind = "fq-codel" }
-peerdas | network.uplink_queue.kind | codel | found `codel`; expected `fq-codel`
+peerdas | network.uplink_queue.kind | codel | found `codel`; expected `fq-codel` or `fair`
+peerdas | network.uplink_queue | { kind = "fair", target = "5 ms" } | unknown key `target`
 peerdas | network.uplink_queue | { kind = "fq-codel", quantum = "20 B" } | allowed is 256 B to 1 MiB
 peerdas | network.downlink_queue | { kind = "drop-tail" } | missing key `size`
 peerdas | network.class | [{ name = "x" }] | missing key `share`; add one, such as share = "20 %" (at network.class.0)

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::TestbedError;
 use crate::nodefile;
-use crate::plan::{NO_UPLINK_QUEUE, Wanted, patience, refuse};
+use crate::plan::{Wanted, patience, refuse};
 use crate::wire::{emulation, multiaddr};
 
 const START_S: u64 = 1;
@@ -122,7 +122,10 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "pool: pools are not exported to Shadow; use samara testbed",
         ),
         (scenario.find::<Mix>().is_some(), "mix: teams are not exported to Shadow; use samara testbed"),
-        (scenario.network.uplink_queue.is_some(), NO_UPLINK_QUEUE),
+        (
+            scenario.network.uplink_queue.is_some(),
+            "network.uplink_queue: Shadow has no queue between connections and the uplink; remove it",
+        ),
         (
             scenario.transport.kind == TransportKind::Quic,
             "transport.kind: found \"quic\", which is not exported to Shadow; expected \"tcp\" \
