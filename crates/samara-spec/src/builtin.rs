@@ -60,6 +60,7 @@ pub fn builtins() -> &'static [Builtin] {
         "payload-nodes" "> 45 s",
         "payload-faults" "110 s",
         "payload-geography" "> 45 s",
+        "payload-real" "3 s",
         "peerdas-reference" "7 s",
         "peerdas-small" "< 1 s",
         "gossip-study" "> 45 s",

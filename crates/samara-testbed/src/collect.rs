@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
+use samara_gossipsub::rpc::Topic;
 use samara_lab::columns::measure::CopyRow;
 use samara_sim::{Arrival, Arrivals, Cause, Compact, Parts, Trigger};
 use samara_trace::{Body, TraceReader};
@@ -142,17 +143,20 @@ impl Events {
             .collect()
     }
 
-    /// The column of each published message: slot times columns plus column. The slot of the n-th
-    /// message on a topic is n.
-    pub(crate) fn columns(&self, topics: &FxHashMap<&str, u32>) -> Vec<Option<u32>> {
-        let mut slots = vec![0; topics.len()];
+    /// The number of each published segment: slot times segments of a block plus segment. `topics`
+    /// has the topic of each segment. Those of a topic follow each other, slot by slot.
+    pub(crate) fn columns(&self, topics: &[Topic]) -> Vec<Option<u32>> {
+        let mut of_topic: FxHashMap<&str, (Vec<u32>, usize)> = FxHashMap::default();
+        for (topic, segment) in topics.iter().zip(0..) {
+            of_topic.entry(topic.as_str()).or_default().0.push(segment);
+        }
         self.published
             .iter()
             .map(|message| {
-                let column = *topics.get(message.topic.as_str())?;
-                let slot = &mut slots[column as usize];
-                *slot += 1;
-                Some((*slot - 1) * topics.len() as u32 + column)
+                let (segments, count) = of_topic.get_mut(message.topic.as_str())?;
+                let (slot, place) = (*count / segments.len(), *count % segments.len());
+                *count += 1;
+                Some((slot * topics.len()) as u32 + segments[place])
             })
             .collect()
     }
@@ -255,6 +259,21 @@ mod tests {
         let hop = [(Cause::Announcement, 50), (Cause::Withheld, 160), (Cause::Request, 20)];
         let rest = [(Cause::Latency, 60), (Cause::Outbox, 30), (Cause::Transport, 80)];
         assert_eq!(causes(2), [&hop[..], &rest].concat());
+    }
+
+    #[test]
+    fn segments_of_a_topic_follow_each_other() {
+        let published = |topic: &&str| Published { node: 0, topic: (*topic).to_owned(), at: 0 };
+        let numbers = |published_on: &[&str], topics: &[&str]| {
+            let events =
+                Events { published: published_on.iter().map(published).collect(), ..Events::default() };
+            let topics: Vec<Topic> = topics.iter().map(|topic| Topic::new(topic)).collect();
+            events.columns(&topics)
+        };
+        let each = numbers(&["a", "b", "b", "x", "a"], &["a", "b"]);
+        assert_eq!(each, [Some(0), Some(1), Some(3), None, Some(2)]);
+        let shared = numbers(&["p"; 5], &["p", "p"]);
+        assert_eq!(shared, [Some(0), Some(1), Some(2), Some(3), Some(4)]);
     }
 
     /// A node of another implementation may trace no transmissions, or stamp them late.

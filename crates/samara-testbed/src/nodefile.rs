@@ -8,6 +8,7 @@ use samara_gossipsub::config::Parameters;
 use samara_node::config::{AuthenticityKind, Cat, IdKind, Identity, Network, Plan, Server, Trace, WhenFull};
 use samara_node::{NodeConfig, config};
 use samara_spec::Scenario;
+use samara_spec::columns::Columns;
 use samara_spec::messages::Messages;
 use toml::{Table, Value};
 
@@ -48,6 +49,12 @@ pub(crate) fn text(
     let is_planned = plan.is_some();
     let (dial, plan) = plan.unwrap_or_default();
     let signed = scenario.find::<Messages>().is_some_and(|messages| messages.signed);
+    let in_pieces = scenario.find::<Columns>().is_some_and(|workload| workload.pieces.is_some());
+    let id = match (signed, in_pieces) {
+        (true, _) => IdKind::FromSeqno,
+        (false, true) => IdKind::Pieces,
+        (false, false) => IdKind::Ethereum,
+    };
     let defaults: NodeConfig = toml::from_str(DEFAULTS).map_err(|error| error.to_string())?;
     let file = NodeConfig {
         topics: wanted.topics[node as usize].clone(),
@@ -73,7 +80,7 @@ pub(crate) fn text(
         gossipsub: scenario.find::<Parameters>().cloned().unwrap_or_default(),
         messages: config::Messages {
             authenticity: Some(if signed { AuthenticityKind::Signed } else { AuthenticityKind::Anonymous }),
-            id: Some(if signed { IdKind::FromSeqno } else { IdKind::Ethereum }),
+            id: Some(id),
             max_size: None,
         },
         control: (!is_planned).then(|| Server {

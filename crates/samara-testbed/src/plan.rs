@@ -1,9 +1,12 @@
 //! Topics, publications and their times, as in the simulation with the same seed.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use samara_apps::columns::Blocks;
 use samara_apps::messages::TOPIC;
 use samara_engine::units::Span;
 use samara_gossipsub::config::Parameters;
+use samara_gossipsub::rpc::{Message, Topic};
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{MessageSpec, Publication};
@@ -60,7 +63,13 @@ impl Wanted {
         let workload: &Columns = scenario.part();
         let columns = Blocks::new(workload, point.seed);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
-        let topics = custody.iter().map(|kept| kept.iter().map(name).collect()).collect();
+        let topics = custody.iter().map(|kept| {
+            let mut topics: Vec<String> = kept.iter().map(name).collect();
+            // Pieces share a topic.
+            topics.dedup();
+            topics
+        });
+        let topics = topics.collect();
         Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
     }
 
@@ -90,17 +99,27 @@ impl Wanted {
         }
     }
 
-    pub(crate) fn deliveries(&self, scenario: &Scenario) -> u64 {
+    /// The number of messages of others with which each node is done.
+    pub(crate) fn deliveries(&self, scenario: &Scenario) -> Vec<u64> {
         match &self.job {
-            Job::Messages { plan, .. } => plan.times.len() as u64 * u64::from(scenario.network.nodes - 1),
+            Job::Messages { plan, .. } => {
+                let of_others = |node| plan.publishers.iter().filter(|publisher| **publisher != node).count();
+                (0..scenario.network.nodes).map(|node| of_others(node) as u64).collect()
+            }
             Job::Columns { custody, .. } => {
-                let publisher = scenario.part::<Columns>().publisher as usize;
-                let waiting = custody.iter().enumerate().filter(|(node, _)| *node != publisher);
-                let kept: usize = waiting.map(|(_, kept)| kept.len()).sum();
-                kept as u64 * u64::from(scenario.part::<Columns>().slots)
+                let workload: &Columns = scenario.part();
+                // The counters of nodes do not tell the pieces of one payload from those of another.
+                let is_told = workload.pieces.is_some() && workload.slots == 1;
+                let needed =
+                    workload.needed().filter(|_| is_told).map_or(usize::MAX, |needed| needed as usize);
+                let of_node = |(node, kept): (usize, &Vec<u32>)| {
+                    let is_publisher = node == workload.publisher as usize;
+                    if is_publisher { 0 } else { kept.len().min(needed) as u64 * u64::from(workload.slots) }
+                };
+                custody.iter().enumerate().map(of_node).collect()
             }
             // Those of pools are counted on submission.
-            Job::Transactions { .. } => 0,
+            Job::Transactions { .. } => Vec::new(),
         }
     }
 
@@ -126,11 +145,23 @@ impl Wanted {
             Job::Transactions { .. } => {}
             Job::Columns { columns, .. } => {
                 let workload: &Columns = scenario.part();
-                let bytes = workload.column_bytes();
+                let segment = |number: u32| {
+                    let Message { topic, data, .. } = &*columns.messages[number as usize];
+                    let topic = topic.as_ref().map_or("", Topic::as_str);
+                    if workload.pieces.is_none() {
+                        return message(topic, data.len() as u64);
+                    }
+                    // Pieces have a header, and so the bytes of the simulation.
+                    MessageSpec {
+                        topic: topic.to_owned(),
+                        data: Some(STANDARD.encode(data)),
+                        ..MessageSpec::default()
+                    }
+                };
                 let own = &mut all[workload.publisher as usize];
-                for slot in 0..u64::from(workload.slots) {
-                    let at = first_unix_ns + slot * workload.slot_interval.nanos();
-                    let messages = columns.topics.iter().map(|topic| message(topic.as_str(), bytes));
+                for slot in 0..workload.slots {
+                    let at = first_unix_ns + u64::from(slot) * workload.slot_interval.nanos();
+                    let messages = columns.of_slot(slot).map(segment);
                     if workload.batch {
                         own.push(publication(at, messages.collect()));
                     } else {
@@ -155,6 +186,7 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
+    let pieces = scenario.find::<Columns>().and_then(|workload| workload.pieces.as_ref());
     let refused = [
         (scenario.find::<Group>().is_some(), "group: groups run in the simulator only; use samara run"),
         (
@@ -184,6 +216,19 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         (
             scenario.find::<Columns>().is_some_and(|workload| workload.repair.is_some() || workload.rows > 0),
             "columns: rows and repair exist in the simulator only; remove them for the testbed",
+        ),
+        (
+            scenario.find::<Columns>().is_some_and(|workload| workload.cells.is_some()),
+            "columns.cells: cells exist in the simulator only; remove them for the testbed",
+        ),
+        (
+            pieces.is_some_and(|pieces| !pieces.withholding.is_zero() || !pieces.silent.is_zero()),
+            "columns.pieces: nodes that withhold or are silent exist in the simulator only; remove withholding and \
+             silent for the testbed",
+        ),
+        (
+            scenario.transport.node_delay.is_some(),
+            "transport.node_delay: streams of libp2p report no round trips; remove it for the testbed",
         ),
         (
             regions.is_some_and(|regions| regions.gateway.is_some()),

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustc_hash::FxHashMap;
 use samara_emulation::RelayReport;
 use samara_lab::network;
 use samara_lab::results::{Measured, RealRun};
@@ -288,17 +287,19 @@ fn watch(
     loop {
         stop.check()?;
         std::thread::sleep(SAMPLE_EVERY);
-        let mut delivered = 0.0;
+        let (mut delivered, mut is_complete) = (0.0, true);
         for (number, node) in nodes.iter_mut().enumerate() {
             node.check("run")?;
             node.sample();
             let metrics = node.ask("run", Client::metrics)?;
             live::report(live, number, &metrics);
-            delivered += metrics.sum("samara_messages_delivered_total", "");
+            let own = metrics.sum("samara_messages_delivered_total", "");
+            delivered += own;
+            is_complete &= own >= expected[number] as f64;
         }
-        progress("publishing", live::delivered(delivered, expected));
+        progress("publishing", live::delivered(delivered, expected.iter().sum()));
         let now = unix_ns();
-        if now > last && delivered >= expected as f64 {
+        if now > last && is_complete {
             let since = *complete_since.get_or_insert_with(Instant::now);
             if since.elapsed() > QUIET {
                 return Ok(());
@@ -484,8 +485,7 @@ fn columns(
 ) -> Box<dyn Measured> {
     let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
     let start = first - wanted.warm_up(&point.scenario);
-    let topics: FxHashMap<&str, u32> = columns.topics.iter().map(|topic| topic.as_str()).zip(0..).collect();
-    let numbers = events.columns(&topics);
+    let numbers = events.columns(&columns.topics);
     let frame_bytes = least_frame_bytes(columns);
     let mut measured = ColumnsMeasured::new(point, &wanted.hosts, custody, frame_bytes);
     measured.published.fill(u64::MAX);

@@ -167,7 +167,7 @@ impl NodeConfig {
         let of_author = matches!(id, IdKind::FromSeqno | IdKind::FromSeqnoBase58);
         check(!of_author || authenticity != AuthenticityKind::Anonymous, "messages.id", || {
             "found an id of author and number, but anonymous messages have neither, so all ids would be equal; \
-             expected ethereum or sha256, or another messages.authenticity"
+             expected ethereum, sha256 or pieces, or another messages.authenticity"
                 .to_owned()
         })?;
         config.message_id = match id {
@@ -175,6 +175,7 @@ impl NodeConfig {
             IdKind::FromSeqno => MessageIdFn::FromSeqno,
             IdKind::FromSeqnoBase58 => MessageIdFn::FromSeqnoBase58,
             IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
+            IdKind::Pieces => MessageIdFn::Pieces,
         };
         if let Some(max) = self.messages.max_size {
             check((1..=MAX_SIZE).contains(&max.bytes()), "messages.max_size", || {

@@ -155,6 +155,8 @@ pub enum IdKind {
     FromSeqnoBase58,
     /// The first 20 bytes of SHA-256 of the payload.
     Sha256,
+    /// The header of a piece, and 4 bytes of SHA-256: the node counts the pieces of each payload.
+    Pieces,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -45,6 +45,33 @@ warm_up = "5 s"
 deadline = "30 s"
 "#;
 
+/// Eight nodes; any 16 of 32 pieces restore the payload.
+const PIECES: &str = r#"
+[scenario]
+name = "pieces"
+title = "A payload"
+[network]
+nodes = 8
+latency = "10 ms"
+uplink = "10 Mbit/s"
+downlink = "10 Mbit/s"
+[network.topology]
+kind = "full-mesh"
+[protocol]
+preset = "go-libp2p-pubsub"
+dispatch = "node"
+withdraw = true
+ihave_messages = 4096
+spread = {}
+[columns]
+count = 16
+warm_up = "5 s"
+deadline = "60 s"
+[columns.pieces]
+size = "8 KiB"
+parity = 16
+"#;
+
 /// Every node publishes.
 const MESSAGES: &str = r#"
 [scenario]
@@ -323,6 +350,42 @@ fn blocks_of_go_reach_all_nodes() {
     let mean = run["metrics"]["time_to_custody_ms"]["mean"].as_f64().unwrap();
     assert!((sum - mean).abs() < 1e-6 * mean && parts.contains_key("transport"), "{run}");
     assert!(!parts.contains_key("unknown"), "{explained}");
+}
+
+/// Nodes end their requests with the last needed piece, so they never have all pieces, and the run
+/// must not wait for them. Without the right headers of pieces they request all.
+#[test]
+fn any_sixteen_pieces_restore_a_payload() {
+    let mut testbed = Testbed::start("pieces", PIECES, &[]);
+    let start = Instant::now();
+    let Some(run) = testbed.results() else { return };
+    assert!(start.elapsed() < Duration::from_secs(50), "the run waited for its deadline");
+    let metrics = &run["metrics"];
+    assert_eq!(metrics["incomplete"], 0, "{run}");
+    let delivered = metrics["delivery_ratio"].as_f64().expect("a number");
+    assert!((0.5..0.95).contains(&delivered), "{run}");
+    // The mean includes the publisher.
+    let copies = metrics["payload_copies"].as_f64().expect("a number");
+    assert!((7.0 / 8.0..2.0).contains(&copies), "{run}");
+}
+
+#[test]
+fn rejects_settings_that_only_simulated_blocks_have() {
+    for (scenario, from, to, key) in [
+        (PIECES, "parity = 16", "parity = 16\nsilent = \"20 %\"", "columns.pieces"),
+        (
+            PIECES,
+            "[columns]",
+            "[transport]\nkind = \"quic\"\nnode_delay = \"35 ms\"\n[columns]",
+            "transport.node_delay",
+        ),
+        (COLUMNS, "blob_size = \"64 KiB\"\ncount = 16", "count = 128\ncells = {}", "columns.cells"),
+    ] {
+        let mut testbed = Testbed::start("blocks-refused", &scenario.replace(from, to), &[]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success());
+        assert!(errors.contains(&format!("{key}: ")), "{errors}");
+    }
 }
 
 #[test]
