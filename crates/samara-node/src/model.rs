@@ -29,13 +29,28 @@ pub struct MessageSpec {
     pub random_bytes: Option<usize>,
 }
 
-/// A publication of `POST /v1/schedule`: either a `batch`, or the keys of one message.
+/// A block of `cells.blocks`, whose columns the node publishes in cells.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockSpec {
+    /// The id of the block's groups, in base64.
+    pub group: String,
+    /// The topics of its columns.
+    pub topics: Vec<String>,
+    /// The numbers of the blobs whose cells leave unasked.
+    #[serde(default)]
+    pub push: Vec<u32>,
+}
+
+/// A publication of `POST /v1/schedule`: a `batch`, a `block`, or the keys of one message.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
     pub at_unix_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Vec<MessageSpec>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockSpec>,
     /// The order of the copies: a kind of schedule, or all of its keys.
     #[serde(default, deserialize_with = "schedule", skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,

@@ -54,6 +54,7 @@ pub fn builtins() -> &'static [Builtin] {
         "peerdas-cells" "31 s",
         "peerdas-cells-upgrade" "61 s",
         "peerdas-cells-adversary" "68 s",
+        "peerdas-cells-real" "8 s",
         "payload" "90 s",
         "payload-size" "95 s",
         "payload-uplink" "200 s",

@@ -33,8 +33,11 @@ pub(crate) struct Received {
 /// The events in the traces of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Publications by node, in the order of publication.
+    /// Publications by time.
     pub(crate) published: Vec<Published>,
+    /// Publications of messages that another node has published before: columns that a node has
+    /// completed from cells. An index into `published`, the node, and the time.
+    pub(crate) completed: Vec<(usize, u32, u64)>,
     /// Receptions by time.
     pub(crate) received: Vec<Received>,
     /// The times at which a node (first) sent a message (last) to another, in order.
@@ -53,6 +56,7 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
     let mut peers: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
     let mut messages: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     let mut events = Events::default();
+    let mut own = Vec::new();
     for (trace, node) in traces.iter().zip(0..) {
         for event in TraceReader::open(trace)? {
             let event = event?;
@@ -63,9 +67,18 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
             }
             let at = event.timestamp.unwrap_or(0).max(0) as u64;
             if let Some(Body::PublishMessage(body)) = event.body() {
-                messages.insert(body.message_id.unwrap_or_default(), events.published.len());
-                events.published.push(Published { node, topic: body.topic.unwrap_or_default(), at });
+                let topic = body.topic.unwrap_or_default();
+                own.push((body.message_id.unwrap_or_default(), Published { node, topic, at }));
             }
+        }
+    }
+    own.sort_by_key(|(_, published)| published.at);
+    for (id, published) in own {
+        if let Some(known) = messages.get(&id) {
+            events.completed.push((*known, published.node, published.at));
+        } else {
+            messages.insert(id, events.published.len());
+            events.published.push(published);
         }
     }
     let number = |id: &Option<Vec<u8>>| id.as_ref().and_then(|id| messages.get(id).copied());
@@ -251,7 +264,7 @@ mod tests {
             requested: [((1, 2, 0), 1_330)].into_iter().collect(),
             // Node 2 asks node 0 first, which does not answer.
             asked: [((2, 0), vec![(0, 1_150), (1, 1_310)])].into_iter().collect(),
-            dropped: Vec::new(),
+            ..Events::default()
         };
         let causes = |node| parts_of(&path_of(&events, node)).iter().collect::<Vec<_>>();
         let first = [(Cause::Latency, 30), (Cause::Outbox, 20), (Cause::Transport, 50)];

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
 use samara_node::config::{AuthenticityKind, Cat, IdKind, Identity, Network, Plan, Server, Trace, WhenFull};
@@ -18,10 +20,6 @@ use crate::wire::{self, multiaddr};
 
 /// Events that may wait for the trace of a node. The testbed prefers a waiting node to lost events.
 const TRACE_QUEUE: usize = 1 << 16;
-
-/// Bytes that leave the outbox ahead of each stream: the least send buffer of the simulator's TCP.
-/// Bytes in buffers can be neither withdrawn nor reordered.
-const IN_FLIGHT: Size = Size::from_bytes(16 << 10);
 
 const CHAIN: &str = "samara-testbed";
 
@@ -74,7 +72,11 @@ pub(crate) fn text(
             max_connections: scenario.network.nodes.max(16) * 2,
             // The default of pools: in the simulator, their channels also have queues behind the
             // outbox.
-            in_flight: if is_pool { defaults.network.in_flight } else { IN_FLIGHT },
+            in_flight: if is_pool {
+                defaults.network.in_flight
+            } else {
+                Size::from_bytes(wire::ahead(scenario))
+            },
             ..Network::default()
         },
         gossipsub: scenario.find::<Parameters>().cloned().unwrap_or_default(),
@@ -88,6 +90,7 @@ pub(crate) fn text(
             allow_remote: false,
             token_file: None,
         }),
+        cells: cells(scenario, wanted, node),
         cat,
         // Pools report arrivals on the control API.
         trace: (!is_pool).then(|| Trace {
@@ -118,6 +121,22 @@ fn remove_defaults(file: &mut Table, defaults: &Table) {
         }
         (value, default) => Some(&*value) != default,
     });
+}
+
+/// Returns the section of a node's blocks, if the scenario has cells.
+fn cells(scenario: &Scenario, wanted: &Wanted, node: u32) -> Option<config::Cells> {
+    let Job::Columns { cells: Some(plan), .. } = &wanted.job else { return None };
+    let keys = scenario.find::<Columns>()?.cells.as_ref()?;
+    let block = |(slot, group)| config::Block {
+        group: STANDARD.encode(group),
+        blobs: plan.blobs(),
+        mempool: plan.mempool(node, slot).iter().collect(),
+    };
+    Some(config::Cells {
+        lookup_time: keys.lookup_time,
+        cell_time: keys.cell_time,
+        blocks: (0..).zip(plan.groups()).map(block).collect(),
+    })
 }
 
 /// Returns the section of a node's pool, if the scenario has pools.

@@ -2,14 +2,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use samara_apps::columns::Blocks;
+use samara_apps::columns::{Blocks, CellPlan};
 use samara_apps::messages::TOPIC;
 use samara_engine::units::Span;
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::rpc::{Message, Topic};
 use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
-use samara_node::model::{MessageSpec, Publication};
+use samara_node::model::{BlockSpec, MessageSpec, Publication};
 use samara_scenario::topology::Graph;
 use samara_scenario::{Inputs, Queue, UplinkQueue};
 use samara_spec::columns::Columns;
@@ -18,6 +18,7 @@ use samara_spec::messages::Messages;
 use samara_spec::pool::Transactions;
 use samara_spec::{Point, Scenario, TransportKind};
 
+use crate::client::Metrics;
 use crate::pools;
 
 /// The complete plan of a run.
@@ -34,6 +35,8 @@ pub(crate) enum Job {
     Columns {
         custody: Vec<Vec<u32>>,
         columns: Blocks,
+        /// Set if nodes exchange cells.
+        cells: Option<Box<CellPlan>>,
     },
     Messages {
         plan: Plan,
@@ -62,6 +65,7 @@ impl Wanted {
         }
         let workload: &Columns = scenario.part();
         let columns = Blocks::new(workload, point.seed);
+        let cells = CellPlan::new(workload, point.seed).map(Box::new);
         let name = |column: &u32| columns.topics[*column as usize].as_str().to_owned();
         let topics = custody.iter().map(|kept| {
             let mut topics: Vec<String> = kept.iter().map(name).collect();
@@ -70,7 +74,7 @@ impl Wanted {
             topics
         });
         let topics = topics.collect();
-        Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns } })
+        Ok(Self { hosts, graph, topics, job: Job::Columns { custody, columns, cells } })
     }
 
     /// Nanoseconds from the start of the run to the first publication.
@@ -123,6 +127,18 @@ impl Wanted {
         }
     }
 
+    /// Returns the number of messages of others that a node has, as its metrics say.
+    pub(crate) fn received(&self, node: usize, scenario: &Scenario, metrics: &Metrics) -> f64 {
+        let delivered = metrics.sum("samara_messages_delivered_total", "");
+        match &self.job {
+            // A node publishes the columns that it has completed from cells.
+            Job::Columns { cells: Some(_), .. } if node != scenario.part::<Columns>().publisher as usize => {
+                delivered + metrics.sum("samara_messages_published_total", "")
+            }
+            _ => delivered,
+        }
+    }
+
     /// The publications of each node in the order of time, with the first one at `first_unix_ns`.
     pub(crate) fn publications(&self, scenario: &Scenario, first_unix_ns: u64) -> Vec<Vec<Publication>> {
         let message = |topic: &str, bytes: u64| MessageSpec {
@@ -143,7 +159,7 @@ impl Wanted {
             }
             // Pools have their own schedule.
             Job::Transactions { .. } => {}
-            Job::Columns { columns, .. } => {
+            Job::Columns { columns, cells, .. } => {
                 let workload: &Columns = scenario.part();
                 let segment = |number: u32| {
                     let Message { topic, data, .. } = &*columns.messages[number as usize];
@@ -161,6 +177,20 @@ impl Wanted {
                 let own = &mut all[workload.publisher as usize];
                 for slot in 0..workload.slots {
                     let at = first_unix_ns + u64::from(slot) * workload.slot_interval.nanos();
+                    if let Some(plan) = cells {
+                        let block = BlockSpec {
+                            group: plan
+                                .groups()
+                                .nth(slot as usize)
+                                .map(|id| STANDARD.encode(id))
+                                .unwrap_or_default(),
+                            topics: columns.topics.iter().map(|topic| topic.as_str().to_owned()).collect(),
+                            push: plan.pushed(slot).iter().collect(),
+                        };
+                        let block = Some(block);
+                        own.push(Publication { at_unix_ns: at, block, ..Publication::default() });
+                        continue;
+                    }
                     let messages = columns.of_slot(slot).map(segment);
                     if workload.batch {
                         own.push(publication(at, messages.collect()));
@@ -186,6 +216,7 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
+    let cells = scenario.find::<Columns>().and_then(|workload| workload.cells.as_ref());
     let pieces = scenario.find::<Columns>().and_then(|workload| workload.pieces.as_ref());
     let refused = [
         (scenario.find::<Group>().is_some(), "group: groups run in the simulator only; use samara run"),
@@ -218,8 +249,8 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "columns: rows and repair exist in the simulator only; remove them for the testbed",
         ),
         (
-            scenario.find::<Columns>().is_some_and(|workload| workload.cells.is_some()),
-            "columns.cells: cells exist in the simulator only; remove them for the testbed",
+            cells.is_some_and(|cells| cells.upgraded.fraction() < 1.0),
+            "columns.cells.upgraded: all real nodes exchange cells; expected \"100 %\"",
         ),
         (
             pieces.is_some_and(|pieces| !pieces.withholding.is_zero() || !pieces.silent.is_zero()),

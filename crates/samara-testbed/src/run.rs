@@ -14,6 +14,7 @@ use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
 use samara_sim::{Arrivals, HostStats};
 use samara_spec::Point;
+use samara_spec::columns::Columns;
 use samara_spec::mix::Mix;
 use samara_trace::live::LiveWriter;
 use serde_json::json;
@@ -96,7 +97,7 @@ fn run_nodes(
         return mix::run(point, options, &mut share);
     }
     let stop = Stop(options.stop);
-    let mut doubts = wire::prepare(&point.scenario.transport, options.private_network);
+    let mut doubts = wire::prepare(&point.scenario, options.private_network);
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
@@ -235,10 +236,15 @@ pub(crate) fn of_traces(
     }
 }
 
+/// Returns the number of messages of a publication.
+pub(crate) fn message_count(publication: &Publication) -> usize {
+    let of_block = publication.block.as_ref().map_or(0, |block| block.topics.len());
+    of_block + publication.batch.as_ref().map_or(0, Vec::len)
+}
+
 /// Compares the number of publications in the traces with the plan.
 pub(crate) fn missing(events: &Events, planned: &[Vec<Publication>]) -> Option<String> {
-    let expected: usize =
-        planned.iter().flatten().map(|publication| publication.batch.iter().flatten().count()).sum();
+    let expected: usize = planned.iter().flatten().map(message_count).sum();
     let found = events.published.len();
     (found != expected)
         .then(|| format!("the traces have {found} publications; expected {expected} as planned"))
@@ -293,7 +299,7 @@ fn watch(
             node.sample();
             let metrics = node.ask("run", Client::metrics)?;
             live::report(live, number, &metrics);
-            let own = metrics.sum("samara_messages_delivered_total", "");
+            let own = wanted.received(number, scenario, &metrics);
             delivered += own;
             is_complete &= own >= expected[number] as f64;
         }
@@ -483,10 +489,10 @@ fn columns(
     snapshots: (&MetricsSnapshots, &MetricsSnapshots),
     first: u64,
 ) -> Box<dyn Measured> {
-    let Job::Columns { custody, columns } = &wanted.job else { unreachable!("the job is columns") };
+    let Job::Columns { custody, columns, cells } = &wanted.job else { unreachable!("the job is columns") };
     let start = first - wanted.warm_up(&point.scenario);
     let numbers = events.columns(&columns.topics);
-    let frame_bytes = least_frame_bytes(columns);
+    let frame_bytes = least_frame_bytes(point.scenario.part(), columns);
     let mut measured = ColumnsMeasured::new(point, &wanted.hosts, custody, frame_bytes);
     measured.published.fill(u64::MAX);
     for (message, column) in events.published.iter().zip(&numbers) {
@@ -501,9 +507,35 @@ fn columns(
     measured.withdrawn = growth(snapshots, WITHDRAWN, "");
     measured.mesh_size = snapshots.0.meshes() / joined.max(1) as f64;
     measured.traffic = traffic(snapshots, rpcs);
+    if cells.is_some() {
+        for (message, node, at) in &events.completed {
+            if let Some(column) = numbers[*message] {
+                measured.collector.rebuilt(at.saturating_sub(start), *node, column);
+            }
+        }
+        let publisher = point.scenario.part::<Columns>().publisher as usize;
+        measured.cells = CELL_COUNTS.map(|(name, label)| {
+            let of = |snapshot: &MetricsSnapshots| {
+                let others = snapshot.metrics.iter().enumerate().filter(|(node, _)| *node != publisher);
+                others.map(|(_, metrics)| metrics.sum(name, label)).sum::<f64>()
+            };
+            (of(snapshots.1) - of(snapshots.0)) as u64
+        });
+        // Traces do not tell the senders of cells.
+        return Box::new(measured);
+    }
     let explained = measured.explained(arrivals(events, &numbers, wanted, start));
     with_paths(Box::new(measured), explained)
 }
+
+/// The metrics of the counts in [`ColumnsMeasured::cells`].
+const CELL_COUNTS: [(&str, &str); 5] = [
+    ("samara_cells_missing_total", ""),
+    ("samara_columns_local_total", ""),
+    ("samara_partial_received_total", "parts"),
+    ("samara_partial_received_total", "headers"),
+    ("samara_partial_received_total", "metadata"),
+];
 
 pub(crate) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)

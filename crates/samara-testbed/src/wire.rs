@@ -8,6 +8,7 @@ use samara_emulation::{EmulationConfig, Relay, RelayConfig};
 use samara_lab::network::{self, Hosts};
 use samara_scenario::UplinkQueue;
 use samara_sim::{Congestion, NicDiscipline};
+use samara_spec::columns::Columns;
 use samara_spec::{Scenario, TransportKind, TransportSpec};
 
 use crate::TestbedError;
@@ -103,20 +104,27 @@ const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const NOTSENT_LOWAT: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
 /// Whether the congestion window shrinks during idle periods.
 const IDLE_RESTART: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
-/// One column of Ethereum, and the least send buffer of the simulator's TCP.
-const NOTSENT_LOWAT_BYTES: &str = "16384";
+
+/// Returns the bytes that leave the outbox ahead of each stream, and those that a socket takes before
+/// it has sent them: about one frame, as bytes in buffers can be neither withdrawn nor reordered. One
+/// column of Ethereum, which is the least send buffer of the simulator's TCP, or one cell.
+pub(crate) fn ahead(scenario: &Scenario) -> u64 {
+    let cells = scenario.find::<Columns>().is_some_and(|workload| workload.cells.is_some());
+    if cells { 2 << 10 } else { 16 << 10 }
+}
 
 /// Selects the scenario's congestion control, as some systems default to another one, and a bound
 /// on unsent bytes, as the order of copies is the outbox's only as long as sockets do not take them
 /// ahead of time. With a private network namespace both can be set without effect on the machine.
 /// Returns the settings that could not be applied.
-pub(crate) fn prepare(transport: &TransportSpec, private_network: bool) -> Vec<String> {
+pub(crate) fn prepare(scenario: &Scenario, private_network: bool) -> Vec<String> {
+    let transport = &scenario.transport;
     if transport.kind == TransportKind::Quic {
         return Vec::new();
     }
     if private_network {
         // If the write fails, the value that is read back counts.
-        let _ = fs::write(NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES);
+        let _ = fs::write(NOTSENT_LOWAT, ahead(scenario).to_string());
     }
     choose(CONGESTION_CONTROL, congestion(transport), private_network)
 }

@@ -58,8 +58,22 @@ impl CellPlan {
         Some(Self { cells, blobs, seed, slots, by_group, header, cell })
     }
 
+    /// Returns the id of the groups of each slot.
+    pub fn groups(&self) -> impl Iterator<Item = &Bytes> {
+        self.slots.iter().map(|(group, _)| group)
+    }
+
+    /// Returns the blobs of a slot whose cells the publisher sends without being asked.
+    pub fn pushed(&self, slot: u32) -> Bits {
+        match self.cells.push {
+            PushedCells::None => Bits::new(self.blobs),
+            PushedCells::Private => self.slots[slot as usize].1.clone(),
+            PushedCells::All => Bits::all(self.blobs),
+        }
+    }
+
     /// Returns the blobs of a slot that a host has in its mempool.
-    fn mempool(&self, host: u32, slot: u32) -> Bits {
+    pub fn mempool(&self, host: u32, slot: u32) -> Bits {
         let (_, private) = &self.slots[slot as usize];
         let chance = self.cells.chance_of_miss(self.blobs);
         let seed = derive_seed(self.seed, u64::from(host) << 32 | u64::from(slot), Purpose::Workload);
@@ -207,12 +221,8 @@ impl Spreading for GossipSub {
     fn publish_cells(node: &mut Node, slot: u32, schedule: &Schedule, cx: &mut EngineCx<'_>) -> bool {
         let Some(cells) = &mut node.cells else { return false };
         let plan = Arc::clone(&cells.plan);
-        let (group, private) = &plan.slots[slot as usize];
-        let push = match plan.cells.push {
-            PushedCells::None => Bits::new(plan.blobs),
-            PushedCells::Private => private.clone(),
-            PushedCells::All => Bits::all(plan.blobs),
-        };
+        let (group, _) = &plan.slots[slot as usize];
+        let push = plan.pushed(slot);
         cells.headers.insert(slot, PeerId(0));
         cells.complete.extend(node.shared.of_slot(slot));
         for topic in &node.shared.topics {

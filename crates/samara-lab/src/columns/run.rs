@@ -207,13 +207,7 @@ pub(crate) fn run(
         (ranks, Box::new(Codec(Arc::clone(&blocks))))
     });
     let schedule = configs[PUBLISHER].schedule_publish.clone();
-    let frame_bytes = match &workload.cells {
-        // Only the cells that no mempool has must reach every node of a column.
-        Some(cells) if cells.upgraded.fraction() > 0.0 => {
-            cells.private_blobs(workload.blobs) * PART_BYTES as u32
-        }
-        _ => least_frame_bytes(&blocks),
-    };
+    let frame_bytes = least_frame_bytes(workload, &blocks);
     let publisher = workload.publisher;
     let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
@@ -246,8 +240,12 @@ pub(crate) fn run(
 }
 
 /// Returns the least length of the frame of a segment: its payload and topic, with the tags and
-/// lengths of both and of the message.
-pub fn least_frame_bytes(blocks: &Blocks) -> u32 {
+/// lengths of both and of the message; or the parts of a column that must reach every node.
+pub fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
+    if let Some(cells) = workload.cells.as_ref().filter(|cells| cells.upgraded.fraction() > 0.0) {
+        // Only the cells that no mempool has.
+        return cells.private_blobs(workload.blobs) * PART_BYTES as u32;
+    }
     let len = |message: &Arc<Message>| RpcFrame::message(message).encoded_len() as u32;
     // The segments of one slot stand for all.
     blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)

@@ -13,6 +13,8 @@ use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::partial::FormatHook;
+use samara_gossipsub::partial::ethereum::PartialColumns;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
@@ -21,6 +23,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cat::CheckedCat;
+use super::cells::{Cells, CheckedCells};
 use super::mix::CheckedMix;
 use super::ring::CheckedRing;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
@@ -48,6 +51,8 @@ pub struct Checked {
     pub listen: Vec<Multiaddr>,
     pub dial: Vec<Multiaddr>,
     pub topics: Vec<Topic>,
+    /// The blocks of columns in cells, if there are any.
+    pub cells: Option<CheckedCells>,
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<CheckedRing>,
@@ -103,10 +108,11 @@ impl NodeConfig {
         let listen = addresses("network.listen", &self.network.listen)?;
         self.check_seed(&listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
+        let cells = self.cells.as_ref().map(Cells::checked).transpose()?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
         let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
         let mix = self.mix.as_ref().map(super::mix::Mix::checked).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cat, ring, mix, written: self })
+        Ok(Checked { engine, options, listen, dial, topics, cells, cat, ring, mix, written: self })
     }
 
     /// Rejects a key that everybody can compute where other machines could use it.
@@ -177,6 +183,10 @@ impl NodeConfig {
             IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
             IdKind::Pieces => MessageIdFn::Pieces,
         };
+        config.partial = self.cells.as_ref().map(|_| {
+            let parts = self.gossipsub.parts.clone().unwrap_or_default();
+            Arc::new(parts.build(FormatHook::new(PartialColumns::FULU)))
+        });
         if let Some(max) = self.messages.max_size {
             check((1..=MAX_SIZE).contains(&max.bytes()), "messages.max_size", || {
                 format!("found {max}; expected 1 B to {}", Size::from_bytes(MAX_SIZE))

@@ -3,6 +3,7 @@
 //! Quantities have units, as in scenario files. `[gossipsub]` has the same keys as in a scenario.
 
 mod cat;
+mod cells;
 mod check;
 mod mix;
 mod ring;
@@ -18,6 +19,8 @@ use samara_trace::TraceOptions;
 use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
+pub(crate) use cells::group_id;
+pub use cells::{Block, Cells, CheckedCells};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic, ip_of, without_custom};
 pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
@@ -38,6 +41,8 @@ pub struct NodeConfig {
     pub gossipsub: Parameters,
     #[serde(default)]
     pub messages: Messages,
+    /// Columns in cells. Without this section the node exchanges whole messages only.
+    pub cells: Option<Cells>,
     /// The transaction pool. Without this section there is none.
     pub cat: Option<Cat>,
     /// The member of a group. Without this section there is none.

@@ -6,14 +6,15 @@ use std::time::Duration;
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
+use samara_gossipsub::rpc::Topic;
 use serde::Deserialize;
 
 use super::body::read;
 use super::{Api, BODY_MAX, Failure};
-use crate::config::{MetricsAt, check_schedule, check_topic};
+use crate::config::{MetricsAt, check_schedule, check_topic, group_id};
 pub(super) use crate::model::MessageSpec;
-use crate::model::{self, Late, Publication, Submission};
-use crate::node::schedule::{Payload, Planned};
+use crate::model::{self, BlockSpec, Late, Publication, Submission};
+use crate::node::schedule::{Block, Payload, Planned};
 use crate::part::unix_ns;
 
 const BATCH_MESSAGES_MAX: usize = 4096;
@@ -118,18 +119,44 @@ impl Publications {
 impl Publication {
     fn planned(self, key: &str, topic_bytes: usize) -> Result<Planned, String> {
         let schedule = schedule(&format!("{key}.schedule"), self.schedule)?;
-        let Self { at_unix_ns, batch, topic, data, text, random_bytes, .. } = self;
-        let messages = match (batch, topic) {
-            (Some(batch), None) if data.is_none() && text.is_none() && random_bytes.is_none() => {
-                messages(&format!("{key}.batch"), batch, topic_bytes)?
+        let Self { at_unix_ns, batch, block, topic, data, text, random_bytes, .. } = self;
+        let has_payload = data.is_some() || text.is_some() || random_bytes.is_some();
+        let planned = Planned { at_unix_ns, schedule, ..Planned::default() };
+        Ok(match (batch, block, topic) {
+            (Some(batch), None, None) if !has_payload => {
+                let messages = messages(&format!("{key}.batch"), batch, topic_bytes)?;
+                Planned { messages, ..planned }
             }
-            (None, Some(topic)) => {
+            (None, Some(spec), None) if !has_payload && planned.schedule.is_none() => {
+                let block = Some(spec.block(&format!("{key}.block"), topic_bytes)?);
+                Planned { block, ..planned }
+            }
+            (None, None, Some(topic)) => {
                 let spec = MessageSpec { topic, data, text, random_bytes };
-                bounded(key, vec![spec.message(key, topic_bytes)?])?
+                let messages = bounded(key, vec![spec.message(key, topic_bytes)?])?;
+                Planned { messages, ..planned }
             }
-            _ => return Err(format!("{key}: expected either batch, or topic and a payload")),
-        };
-        Ok(Planned { at_unix_ns, messages, schedule })
+            _ => {
+                return Err(format!(
+                    "{key}: expected either batch, or block without a schedule, or topic and a payload"
+                ));
+            }
+        })
+    }
+}
+
+impl BlockSpec {
+    fn block(self, key: &str, topic_bytes: usize) -> Result<Block, String> {
+        let found = self.topics.len();
+        if found == 0 || found > BATCH_MESSAGES_MAX {
+            return Err(format!("{key}.topics: found {found}; expected 1 to {BATCH_MESSAGES_MAX}"));
+        }
+        let group = group_id(&self.group).map_err(|message| format!("{key}.group: {message}"))?;
+        for (at, topic) in self.topics.iter().enumerate() {
+            check_topic(topic, topic_bytes).map_err(|message| format!("{key}.topics[{at}]: {message}"))?;
+        }
+        let topics = self.topics.iter().map(|topic| Topic::new(topic)).collect();
+        Ok(Block { group, topics, push: self.push })
     }
 }
 
@@ -149,7 +176,7 @@ pub(super) fn planned_txs(key: &str, submissions: Vec<Submission>) -> Result<Vec
     let planned = submissions.into_iter().enumerate().map(|(at, submission)| {
         let Submission { at_unix_ns, data, text, random_bytes } = submission;
         let payload = TxSpec { data, text, random_bytes }.payload(&format!("{key}[{at}]"))?;
-        Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], schedule: None })
+        Ok(Planned { at_unix_ns, messages: vec![(String::new(), payload)], ..Planned::default() })
     });
     planned.collect()
 }

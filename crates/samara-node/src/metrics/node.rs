@@ -10,7 +10,7 @@ use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 
 use super::metrics;
-use crate::node::{LinkCounts, Refused};
+use crate::node::{CellCounts, LinkCounts, Refused};
 
 /// The counters of a node at one moment.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct Snapshot {
     pub(crate) links: LinkCounts,
     pub(crate) refused: Refused,
     pub(crate) dials_failed: u64,
+    pub(crate) cells: CellCounts,
     pub(crate) trace: Option<samara_trace::Counts>,
 }
 
@@ -66,6 +67,16 @@ metrics! { METRICS |node: Snapshot, rows|
             rows.add([kind, "received"], received);
         }
     };
+    /// Received parts of messages, headers, and bodies of metadata, with `[cells]`
+    partial_received[kind]: Counter => rows.each([
+        ("parts", node.engine.parts_received),
+        ("headers", node.engine.headers_received),
+        ("metadata", node.engine.parts_metadata_received),
+    ]);
+    /// Cells that the node lacked after it had looked up its mempool
+    cells_missing: Counter = node.cells.missing;
+    /// Columns that the node completed from its mempool alone
+    columns_local: Counter = node.cells.local;
     /// Announced messages that peers did not deliver
     promises_broken: Counter = node.engine.promises_broken;
     /// Heartbeats since the start

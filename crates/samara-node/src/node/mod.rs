@@ -1,6 +1,7 @@
 //! The node: one task that owns the swarm and handles one event at a time.
 
 mod batches;
+mod cells;
 mod connections;
 mod drain;
 mod redial;
@@ -31,6 +32,8 @@ use crate::config::{Checked, ip_of};
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
 use batches::Batches;
+pub(crate) use cells::CellCounts;
+use cells::Cells;
 use connections::Limits;
 pub(crate) use connections::Refused;
 use redial::{Redial, dial_opts};
@@ -57,6 +60,8 @@ pub(crate) struct Node {
     redial: Redial,
     pub(crate) plan: Plan,
     batches: Batches,
+    /// Set if the node exchanges columns in cells.
+    cells: Option<Cells>,
     tracer: Option<Tracer>,
     /// Connected peers, and the protocol of their link once it is up.
     peers: BTreeMap<PeerId, Option<String>>,
@@ -76,6 +81,7 @@ impl Node {
         stopping: Stopping,
     ) -> Result<Self, String> {
         let swarm = build(key, &config)?;
+        let cells = config.cells.clone().map(Cells::new);
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
         let redial = Redial::new(config.dial.clone(), network.reuse_port, (first, max), Instant::now());
@@ -86,6 +92,7 @@ impl Node {
             redial,
             plan: Plan::new("publications"),
             batches: Batches::default(),
+            cells,
             tracer: None,
             peers: BTreeMap::new(),
             counts: LinkCounts::default(),
@@ -144,6 +151,7 @@ impl Node {
     pub(crate) async fn run(&mut self, stop: &mut mpsc::Receiver<()>) {
         loop {
             let redial = sleep_until(self.redial.next());
+            let cells = sleep_until(self.cells.as_ref().and_then(Cells::next_at));
             tokio::select! {
                 // Biased: publications must be punctual, and rare events before frequent ones
                 // cannot starve.
@@ -151,6 +159,7 @@ impl Node {
                 due = self.plan.due() => self.publish_due(due),
                 _ = stop.recv() => return,
                 () = redial => self.dial_due(),
+                () = cells => self.cells_due(),
                 Some(request) = self.requests.recv() => {
                     request(self);
                     if self.is_stop_requested {
@@ -213,6 +222,9 @@ impl Node {
         }
         match event {
             Event::Sent { key, peer, rank } => self.batches.sent(key, peer, rank),
+            Event::Parts { ticket, topic, group, header, parts, .. } => {
+                self.take_parts(ticket, (topic, group), header.is_some(), parts.len());
+            }
             Event::Message { id, topic, message, from: Some(from), .. } => {
                 let bytes = message.data.len();
                 tracing::debug!(?id, topic = topic.as_str(), bytes, %from, "delivered");
@@ -287,6 +299,11 @@ impl Node {
     }
 
     fn publish_due(&mut self, due: Due) {
+        if let Some(block) = &due.block {
+            let (at_unix_ns, took_ns) = self.publish_block(block);
+            self.plan.done(due.number, at_unix_ns, took_ns, None);
+            return;
+        }
         let (batch, at_unix_ns, took_ns) = self.publish(due.messages, due.schedule.as_ref());
         self.plan.done(due.number, at_unix_ns, took_ns, Some(batch));
         tracing::info!(publication = due.number, batch, "made a planned publication");

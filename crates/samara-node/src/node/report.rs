@@ -2,7 +2,7 @@
 
 use libp2p::PeerId;
 
-use super::Node;
+use super::{CellCounts, Node};
 use crate::metrics::{Snapshot, TopicSizes};
 use crate::model::{PeerStatus, Status, TopicStatus};
 
@@ -72,6 +72,7 @@ impl Node {
             links: self.counts,
             refused: self.swarm.behaviour().limits.refused,
             dials_failed: self.redial.failed,
+            cells: self.cells.as_ref().map_or_else(CellCounts::default, |cells| cells.counts),
             trace: self.tracer.as_ref().map(|tracer| tracer.writer.counts()),
         }
     }

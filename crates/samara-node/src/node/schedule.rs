@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_timer::Delay;
 use samara_engine::outbox::Schedule;
 use samara_engine::{NodeRng, Purpose};
+use samara_gossipsub::rpc::Topic;
 
 pub(crate) use crate::model::Late;
 use crate::model::{PlannedReport, PlannedState};
@@ -66,10 +67,21 @@ fn random(len: usize) -> Bytes {
     bytes.into()
 }
 
-#[derive(Debug)]
+/// A block whose cells and columns the node publishes.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) group: Bytes,
+    pub(crate) topics: Vec<Topic>,
+    /// The blobs whose cells leave unasked.
+    pub(crate) push: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
 pub(crate) struct Planned {
     pub(crate) at_unix_ns: u64,
     pub(crate) messages: Vec<(String, Payload)>,
+    /// Published instead of messages.
+    pub(crate) block: Option<Block>,
     /// The order of the copies; `None` for that of the configuration.
     pub(crate) schedule: Option<Schedule>,
 }
@@ -84,6 +96,7 @@ impl Planned {
 pub(crate) struct Due {
     pub(crate) number: u64,
     pub(crate) messages: Vec<(String, Bytes)>,
+    pub(crate) block: Option<Block>,
     pub(crate) schedule: Option<Schedule>,
 }
 
@@ -152,7 +165,7 @@ impl Plan {
             let report = PlannedReport {
                 number,
                 at_unix_ns: planned.at_unix_ns,
-                messages: planned.messages.len(),
+                messages: planned.block.as_ref().map_or(planned.messages.len(), |block| block.topics.len()),
                 ..PlannedReport::default()
             };
             self.reports.insert(number, report);
@@ -171,7 +184,7 @@ impl Plan {
             return;
         };
         let messages = due.messages.into_iter().map(|(topic, data)| (topic, Payload::Data(data))).collect();
-        let planned = Planned { at_unix_ns: at, messages, schedule: due.schedule };
+        let planned = Planned { at_unix_ns: at, messages, block: due.block, schedule: due.schedule };
         self.waiting.insert((at, due.number), planned);
     }
 
@@ -216,7 +229,8 @@ impl Plan {
             && let Some(((at, number), planned)) = self.waiting.pop_first()
         {
             let messages = planned.messages.into_iter().map(|(topic, payload)| (topic, payload.make()));
-            let due = Due { number, messages: messages.collect(), schedule: planned.schedule };
+            let (block, schedule) = (planned.block, planned.schedule);
+            let due = Due { number, messages: messages.collect(), block, schedule };
             self.prepared = Some((at, due));
         }
     }
@@ -284,7 +298,7 @@ mod tests {
         let planned = |bytes| Planned {
             at_unix_ns: u64::MAX,
             messages: vec![(String::new(), Payload::Random(bytes))],
-            schedule: None,
+            ..Planned::default()
         };
         assert!(plan.add(vec![planned(BYTES_MAX / 2), planned(BYTES_MAX / 2)], Late::Refuse).is_ok());
         let refused = plan.add(vec![planned(1)], Late::Refuse).unwrap_err();

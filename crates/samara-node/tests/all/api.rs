@@ -105,7 +105,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "/v1/schedule",
             "{\"publications\":[{\"at_unix_ns\":9000000000000000000}]}",
             400,
-            &["publications[0]: expected either batch, or topic"],
+            &["publications[0]: expected either batch, or block"],
         ),
         ("/v1/stop", "", 400, &["the body is empty; expected {}"]),
         ("/v1/dial", "", 400, &["the body is empty; expected an object (docs/guides/node.md)"]),

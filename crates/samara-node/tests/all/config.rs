@@ -137,6 +137,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["observer", "peers"],
     ),
     ("[messages]\nid = \"from-seqno\"", "node.toml:4: messages.id: ", &["anonymous", "sha256"]),
+    (
+        "[cells]\nblocks = [{ group = \"AAAA\", blobs = 6 }]",
+        "node.toml:4: cells.blocks.0.group: ",
+        &["a group id of 3 bytes", "33 bytes"],
+    ),
     ("[messages]\nmax_size = \"1 GiB\"", "node.toml:4: messages.max_size: ", &["1 GiB", "64 MiB"]),
     (
         "[control]\nlisten = \"0.0.0.0:7000\"",

@@ -11,8 +11,8 @@
 mod export;
 mod graph;
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, iter};
 
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::statistics::Statistics;
@@ -25,7 +25,7 @@ use crate::TestbedError;
 use crate::client::Metrics;
 use crate::collect::{self, Events};
 use crate::plan::Wanted;
-use crate::run::{MetricsSnapshots, missing, of_traces};
+use crate::run::{MetricsSnapshots, message_count, missing, of_traces};
 use export::run_file;
 pub use export::{Exported, Options, export};
 
@@ -175,7 +175,7 @@ fn late_ms(events: &Events, planned: &[Vec<Publication>]) -> Vec<f64> {
     for (planned, made) in planned.iter().zip(made) {
         let messages = planned
             .iter()
-            .flat_map(|publication| publication.batch.iter().flatten().map(|_| publication.at_unix_ns));
+            .flat_map(|publication| iter::repeat_n(publication.at_unix_ns, message_count(publication)));
         late_ms.extend(messages.zip(made).map(|(planned, made)| (made as f64 - planned as f64) / 1e6));
     }
     late_ms
