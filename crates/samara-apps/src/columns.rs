@@ -22,7 +22,7 @@ use samara_spec::columns::{Columns, PieceTopics};
 use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
 use crate::messages::{Carries, random_bytes};
 
-pub use cells::{CellPlan, cell_item, header_item};
+pub use cells::{CellPlan, cell_format, cell_item, header_item};
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.

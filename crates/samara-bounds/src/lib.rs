@@ -414,7 +414,7 @@ impl Blind<'_> {
     fn waiting(&self, position: usize, subscribers: usize) -> f64 {
         let weight = self.last_given_kept[position];
         let full = |time: f64| self.reached(position, time) >= subscribers as f64;
-        let horizon = self.horizon(position).min(largest(|time| !full(time), self.upper()));
+        let horizon = largest(|time| !full(time), self.horizon(position));
         weight * (subscribers as f64 * horizon - self.held(position, horizon))
     }
 
@@ -428,12 +428,11 @@ impl Blind<'_> {
     /// cost.
     fn horizon(&self, position: usize) -> f64 {
         let weight = self.last_given_kept[position];
+        // It is sent no earlier than one copy's time after the first copies up to its slot.
+        let sent = |slot: usize| (slot - position + 1) as f64 * self.copy;
         let affordable = |time: f64| {
-            (position..self.positions - 1).all(|slot| {
-                // It is sent no earlier than one copy's time after the first copies up to its slot.
-                let sent = (slot - position + 1) as f64 * self.copy;
-                sent >= time
-                    || weight * self.tree.held(time - sent) <= self.copy * self.nodes * self.later[slot]
+            (position..self.positions - 1).take_while(|slot| sent(*slot) < time).all(|slot| {
+                weight * self.tree.held(time - sent(slot)) <= self.copy * self.nodes * self.later[slot]
             })
         };
         largest(affordable, self.upper())

@@ -15,6 +15,7 @@ pub struct PeerSet(ThinVec<PeerId>);
 
 impl PeerSet {
     /// Returns true if a peer is in the set. Uses binary search.
+    #[inline]
     pub fn contains(&self, peer: PeerId) -> bool {
         self.0.binary_search(&peer).is_ok()
     }
@@ -42,6 +43,7 @@ impl PeerSet {
 impl Deref for PeerSet {
     type Target = [PeerId];
 
+    #[inline]
     fn deref(&self) -> &[PeerId] {
         &self.0
     }

@@ -32,8 +32,14 @@ pub struct CellPlan {
     slots: Vec<(Bytes, Bits)>,
     by_group: FxHashMap<Bytes, u32>,
     header: Bytes,
-    /// Contents do not matter here: all cells share one.
+    format: PartialColumns,
+    /// The content of all cells.
     cell: Bytes,
+}
+
+/// Returns the format of groups. Contents do not matter here: all cells share one.
+pub fn cell_format() -> PartialColumns {
+    PartialColumns { content: Some(Bytes::from(vec![0; PART_BYTES])), ..PartialColumns::FULU }
 }
 
 impl CellPlan {
@@ -54,8 +60,9 @@ impl CellPlan {
         };
         let slots: Vec<(Bytes, Bits)> = (0..workload.slots).map(slot).collect();
         let by_group = slots.iter().map(|(group, _)| group.clone()).zip(0..).collect();
-        let (header, cell) = (ethereum::header(blobs), Bytes::from(vec![0; PART_BYTES]));
-        Some(Self { cells, blobs, seed, slots, by_group, header, cell })
+        let (header, format) = (ethereum::header(blobs), cell_format());
+        let cell = format.content.clone()?;
+        Some(Self { cells, blobs, seed, slots, by_group, header, format, cell })
     }
 
     /// Returns the id of the groups of each slot.
@@ -191,7 +198,7 @@ impl Spreading for GossipSub {
         let Some(partial) = frame.rpc().partial.as_ref() else { return Default::default() };
         let column = plan.by_group.get(&partial.group).zip(blocks.index.get(&partial.topic));
         let Some((slot, column)) = column else { return Default::default() };
-        let (format, first) = (PartialColumns::FULU, slot * blocks.count());
+        let (format, first) = (&plan.format, slot * blocks.count());
         let cell = |blob| cell_item(first + column, blob);
         let items = || {
             let body = format.read_body(&partial.group, partial.body.as_ref()?).ok()?;

@@ -42,6 +42,9 @@ pub struct PartialColumns {
     pub topic_infix: &'static str,
     /// What this node does with partial messages on the topics of columns.
     pub mode: PartialMode,
+    /// The content that every arrived part gets. Simulations have one for all parts, since nobody reads
+    /// them; with `None`, parts get the bytes that arrive.
+    pub content: Option<Bytes>,
 }
 
 impl PartialColumns {
@@ -51,6 +54,7 @@ impl PartialColumns {
         version: 0,
         topic_infix: "/data_column_sidecar_",
         mode: PartialMode::Requests,
+        content: None,
     };
 
     /// Returns the format of Gloas for a node that requests cells.
@@ -107,7 +111,10 @@ fn read_bits(bytes: &[u8]) -> Result<Bits, FormatError> {
         return Err(wrong(format!("a bit list of {len} bits"), format!("at most {BLOBS_MAX}")));
     }
     let mut bits = Bits::new(len);
-    (0..len).filter(|bit| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1).for_each(|bit| bits.insert(bit));
+    for (byte, first) in bytes.iter().zip((0..).step_by(8)).filter(|(byte, _)| **byte != 0) {
+        let of_byte = (first..len.min(first + 8)).filter(|bit| byte >> (bit % 8) & 1 == 1);
+        of_byte.for_each(|bit| bits.insert(bit));
+    }
     Ok(bits)
 }
 
@@ -216,12 +223,14 @@ impl Format for PartialColumns {
         if count == 0 && header.is_none() {
             return Err(wrong("neither cells nor a header", "at least one of them"));
         }
-        let parts = present.iter().enumerate().map(|(at, blob)| {
+        let read = |at: usize| {
             let mut part = BytesMut::with_capacity(PART_BYTES);
             part.put_slice(&bytes[cells.start + at * CELL_BYTES..][..CELL_BYTES]);
             part.put_slice(&bytes[proofs.start + at * PROOF_BYTES..][..PROOF_BYTES]);
-            (blob, part.freeze())
-        });
+            part.freeze()
+        };
+        let parts = present.iter().enumerate();
+        let parts = parts.map(|(at, blob)| (blob, self.content.clone().unwrap_or_else(|| read(at))));
         Ok(Body { len: Some(present.len()), header, parts: parts.collect() })
     }
 

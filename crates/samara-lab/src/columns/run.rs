@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use samara_apps::Simulated;
-use samara_apps::columns::{Blocks, CellPlan, Codec, Command, Event, Node, Repairing, Spreading, contents};
+use samara_apps::columns::{
+    Blocks, CellPlan, Codec, Command, Event, Node, Repairing, Spreading, cell_format, contents,
+};
 use samara_apps::host::{Host, Processor, Stalls, gossipsub};
 use samara_baselines::{Forest, PubSub};
 use samara_engine::outbox::Schedule;
@@ -13,7 +15,7 @@ use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::FormatHook;
-use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns};
+use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
 use samara_sim::{Arrivals, Cause, Hop, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
@@ -398,7 +400,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 6], RunErro
     let old = [config, publisher, observer];
     let partial = workload.cells.as_ref().map(|_| {
         let spec = parameters.parts.clone().unwrap_or_default();
-        Arc::new(spec.build(FormatHook::new(PartialColumns::FULU)))
+        Arc::new(spec.build(FormatHook::new(cell_format())))
     });
     let new = old.clone().map(|config| Config { partial: partial.clone(), ..config });
     let [a, b, c] = new.map(Arc::new);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::{MessageKey, Outbox, PeerId, Time};
-use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use crate::engine::tables::TopicIdx;
 use crate::partial::{Bits, Metadata};
@@ -31,7 +31,7 @@ pub(super) struct View {
     /// The parts that this node asks the peer for.
     pub(super) asked: Bits,
     /// Owed frames with their parts, some of which have left.
-    pub(super) frames: SmallVec<[(MessageKey, Bits); 2]>,
+    pub(super) frames: ThinVec<(MessageKey, Bits)>,
     /// Parts sent so far.
     pub(super) answered: u32,
     /// Whether the peer has said anything about the group.

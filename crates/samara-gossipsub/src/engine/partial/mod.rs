@@ -386,15 +386,16 @@ impl GossipSub {
     fn ask(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
         let now = cx.now();
-        let peers = self.partial_peers(key.0);
-        let Some(group) = self.partials.groups.get_mut(key) else { return };
-        let missing = group.missing().without(&group.checking);
         let Asking::One { patience } = config.asking else {
+            let peers = self.partial_peers(key.0);
+            let Some(group) = self.partials.groups.get_mut(key) else { return };
             let wanted = group.missing();
             peers.into_iter().for_each(|peer| _ = group.view(peer));
             group.views.iter_mut().for_each(|view| view.asked.clone_from(&wanted));
             return;
         };
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let missing = group.missing().without(&group.checking);
         group.asks.retain(|part, _| missing.contains(*part));
         let mut asked: SmallVec<[u32; 16]> = SmallVec::from_elem(0, group.views.len());
         let at_of = |views: &[groups::View], peer| views.binary_search_by_key(&peer, |view| view.peer);
@@ -478,7 +479,7 @@ impl GossipSub {
             if !in_mesh && !view.heard {
                 continue;
             }
-            let requests = if is_everyone { missing.clone() } else { view.asked.clone() };
+            let requests = if is_everyone { &missing } else { &view.asked };
             let (announce, request) = match &view.told {
                 // Peers in the mesh learn early from whom they can ask parts.
                 None => {
@@ -488,7 +489,7 @@ impl GossipSub {
                 }
                 Some(told) => {
                     let fresh = group.have.without(&told.available).without(&view.available);
-                    let ended = told.requests.without(&requests).without(&view.received);
+                    let ended = told.requests.without(requests).without(&view.received);
                     let begun = requests.without(&told.requests);
                     let useful = if is_everyone { fresh } else { fresh.without(&view.owed) };
                     (!useful.is_empty(), !begun.is_empty() || !ended.is_empty())
@@ -498,7 +499,7 @@ impl GossipSub {
             let answers = !view.requests.and(&group.have).without(&view.owed).is_empty();
             let at_once = now || answers || config.announce_delay.is_zero() || view.told.is_none();
             if request || (announce && at_once) {
-                let metadata = Metadata { available: group.have.clone(), requests };
+                let metadata = Metadata { available: group.have.clone(), requests: requests.clone() };
                 told.push((view.peer, config.format.write_metadata(&metadata)));
                 view.told = Some(metadata);
             } else {
