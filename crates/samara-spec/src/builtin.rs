@@ -45,7 +45,7 @@ macro_rules! scenarios {
 pub fn builtins() -> &'static [Builtin] {
     scenarios! {
     "peerdas" "21 s",
-        "peerdas-bandwidth" "> 45 s",
+        "peerdas-bandwidth" "375 s",
         "peerdas-blobs" "> 45 s",
         "peerdas-methods" "52 s",
         "peerdas-10k" "100 s",
