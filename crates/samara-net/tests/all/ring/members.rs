@@ -136,9 +136,10 @@ async fn members_that_start_together_find_each_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_requires_a_seed_founds_no_group() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // Bound, so that nobody else gets the port, but without a listener.
+    let port = tokio::net::TcpSocket::new_v4().unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let absent = port.local_addr().unwrap();
-    drop(port);
     let within = Duration::from_millis(1_500);
     // Longer than a member without this option waits before it forms a view alone.
     let alone = options().with_seeds([absent]).require_seed(within);
