@@ -168,7 +168,7 @@ impl Experiment for Spread {
         Some(Box::new(|frame, _| match frame {
             Gossip::Rumour { number, .. } => {
                 let item = u64::from(*number);
-                Contents { items: [item].into_iter().collect(), batch: Some(item) }
+                Contents { items: [item].into_iter().collect(), batch: Some(item), ..Contents::default() }
             }
             Gossip::Have { .. } => Contents::default(),
         }))
