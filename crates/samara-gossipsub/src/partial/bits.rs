@@ -4,7 +4,7 @@ use std::fmt;
 
 use thin_vec::ThinVec;
 
-/// Words that a set has without an allocation: Ethereum's blocks have at most 128 blobs for now.
+/// Words that a set has without an allocation: enough for 128 blobs, more than a block of Ethereum has.
 const INLINE: usize = 2;
 
 /// A set of parts of a message, by number. Remembers the number of parts, since formats write one bit

@@ -160,14 +160,26 @@ impl Node {
         }
     }
 
+    /// Returns the key and the error of a block that the node cannot publish.
+    pub(super) fn wrong_block(&self, block: &Block) -> Option<String> {
+        let blocks = self.cells.as_ref().map(|cells| &cells.config.blocks);
+        let Some((blobs, _)) = blocks.and_then(|blocks| blocks.get(&block.group)) else {
+            return Some(".group: expected a block of cells.blocks".to_owned());
+        };
+        let beyond = block.push.iter().find(|blob| *blob >= blobs)?;
+        Some(format!(".push: found blob {beyond}; expected numbers below {blobs}"))
+    }
+
     /// Publishes the cells of a block, and its columns for peers that want whole ones. Returns the time
     /// and its duration in nanoseconds.
     pub(super) fn publish_block(&mut self, block: &Block) -> (u64, u64) {
         let at_unix_ns = unix_ns();
+        let wrong = self.wrong_block(block);
         let known =
             self.cells.as_mut().and_then(|cells| Some((cells.config.blocks.get(&block.group)?.0, cells)));
-        let Some((blobs, cells)) = known else {
-            tracing::warn!("a planned block is not in cells.blocks");
+        let Some((blobs, cells)) = known.filter(|_| wrong.is_none()) else {
+            // The control API refuses such a block, but a file of publications may have one.
+            tracing::warn!(why = wrong, "cannot publish a planned block");
             return (at_unix_ns, 0);
         };
         cells.looked_up.insert(block.group.clone());

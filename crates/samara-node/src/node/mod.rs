@@ -283,6 +283,11 @@ impl Node {
 
     pub(crate) fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
         self.stopping.check()?;
+        let blocks = planned.iter().enumerate();
+        let wrong = blocks.filter_map(|(at, planned)| Some((at, self.wrong_block(planned.block.as_ref()?)?)));
+        if let Some((at, why)) = wrong.into_iter().next() {
+            return Err(Refusal::Wrong(format!("publications[{at}].block{why}")));
+        }
         self.plan.add(planned, Late::Refuse).map_err(Refusal::Wrong)
     }
 

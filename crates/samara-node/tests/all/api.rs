@@ -107,6 +107,13 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             400,
             &["publications[0]: expected either batch, or block"],
         ),
+        (
+            "/v1/schedule",
+            "{\"publications\":[{\"at_unix_ns\":9000000000000000000,\"block\":\
+             {\"group\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\",\"topics\":[\"t\"],\"push\":[4000000000]}}]}",
+            400,
+            &["publications[0].block.group: expected a block of cells.blocks"],
+        ),
         ("/v1/stop", "", 400, &["the body is empty; expected {}"]),
         ("/v1/dial", "", 400, &["the body is empty; expected an object (docs/guides/node.md)"]),
         ("/v1/stop", "{", 400, &["the body is not JSON: EOF", "expected an object (docs/guides/node.md)"]),
