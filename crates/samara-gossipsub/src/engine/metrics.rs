@@ -87,7 +87,7 @@ samara_engine::names! {
         PartialMalformed = "partial_malformed",
         /// A partial message of a new group, when peers have created too many.
         PartialGroupsFull = "partial_groups_full",
-        /// A part that arrived before the header of its group.
+        /// A part that arrived before its header and found no room.
         PartialEarly = "partial_early",
         /// Parts that arrived while too many awaited their verdict.
         PartialPending = "partial_pending",

@@ -64,6 +64,8 @@ pub struct PartialLimits {
     pub answers: u32,
     /// Maximum number of arrived bodies that await their verdict.
     pub pending: usize,
+    /// Maximum bytes of parts that arrived before their header. A peer can fill a sixteenth of them.
+    pub early_bytes: usize,
 }
 
 impl Default for PartialLimits {
@@ -75,6 +77,7 @@ impl Default for PartialLimits {
             frames_per_heartbeat: 10_000,
             answers: 3,
             pending: 4_096,
+            early_bytes: 8 << 20,
         }
     }
 }

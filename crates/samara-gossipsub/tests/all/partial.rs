@@ -645,6 +645,7 @@ mod claims {
     //! Peers that claim to have what they do not send.
 
     use samara_engine::PeerId;
+    use samara_gossipsub::Ignored;
     use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns, header};
     use samara_gossipsub::partial::{Format, Metadata};
     use samara_gossipsub::rpc::{Partial, Rpc, SubOpts};
@@ -733,6 +734,62 @@ mod claims {
         assert_eq!(waiting(&node), 3, "one of four others has them");
         claims(&mut node, peers[4], &group);
         assert_eq!(waiting(&node), 0, "half of the others have them");
+    }
+
+    /// A peer sends the first cell or none, with or without the header.
+    fn sends(node: &mut Node, peer: PeerId, group: &Bytes, header: Option<&Bytes>, has_cell: bool) {
+        let cell = Bytes::from(vec![1; PART_BYTES]);
+        let parts = if has_cell { vec![(0, &cell)] } else { vec![] };
+        let body = Some(PartialColumns::FULU.write_body(group, 2, header, &parts));
+        let partial = Partial { topic: Topic::new(TOPIC), group: group.clone(), body, metadata: None };
+        node.rpc(peer, Rpc { partial: Some(Box::new(partial)), ..Rpc::default() });
+    }
+
+    #[test]
+    fn copies_with_and_without_the_header_count_as_one_message() {
+        let (mut node, peers) = node(2);
+        let group = group(1);
+        sends(&mut node, peers[0], &group, Some(&header(2)), false);
+        provide(&mut node, &group, 2, Bits::all(2));
+        let now = node.now;
+        let mut copies = BTreeMap::new();
+        for peer in peers {
+            while let Some(copy) = node.outbox.pop_for(now, peer) {
+                let body = copy.frame.rpc().partial.as_ref().and_then(|partial| partial.body.clone());
+                let body = body.map(|body| PartialColumns::FULU.read_body(&group, &body).unwrap());
+                if let Some(body) = body.filter(|body| body.parts.len() == 2) {
+                    copies.insert(body.header.is_some(), copy.message);
+                }
+            }
+        }
+        assert_eq!(copies.keys().copied().collect::<Vec<_>>(), [false, true]);
+        assert_eq!(copies[&false], copies[&true]);
+    }
+
+    #[test]
+    fn parts_wait_for_their_header_and_a_peer_can_fill_a_sixteenth_of_the_room() {
+        let (mut node, peers) = node(2);
+        for _ in 0..300 {
+            sends(&mut node, peers[0], &group(1), None, true);
+        }
+        let held = (8 << 20) / 16 / (PART_BYTES + size_of::<(u32, Bytes)>()) as u64;
+        assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held);
+        sends(&mut node, peers[1], &group(2), None, true);
+        assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held, "it has room of its own");
+        let arrived = |node: &Node| {
+            let of = |event: &&Event| matches!(event, Event::Parts { .. });
+            node.events.iter().filter(of).count()
+        };
+        assert_eq!(arrived(&node), 0);
+        (1..3).for_each(|number| provide(&mut node, &group(number), 0, Bits::default()));
+        assert_eq!(arrived(&node), 2, "one verdict for each part");
+        sends(&mut node, peers[0], &group(3), None, true);
+        assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held, "its room is free again");
+        node.heartbeat();
+        for _ in 1..=held {
+            sends(&mut node, peers[0], &group(3), None, true);
+        }
+        assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held + 1, "a heartbeat frees nothing");
     }
 
     #[test]

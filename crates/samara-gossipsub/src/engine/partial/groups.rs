@@ -67,6 +67,11 @@ impl View {
             gossiped,
         }
     }
+
+    /// Returns true for a peer that sends parts before it tells what it has: their publisher.
+    pub(super) fn is_publisher(&self) -> bool {
+        !self.tells && !self.received.is_empty()
+    }
 }
 
 /// The peer that is asked for a part.
@@ -87,6 +92,8 @@ pub(super) struct Group {
     pub(super) have: Bits,
     /// Arrived parts that await their verdict.
     pub(super) checking: Bits,
+    /// Parts that arrived before their header, with their senders.
+    pub(super) early: Vec<(PeerId, Vec<(u32, Bytes)>)>,
     /// Whether the application has provided the group, so that this node wants all other parts.
     pub(super) is_own: bool,
     /// The asked peer of each part ([`Asking::One`](crate::partial::Asking::One)).
@@ -262,6 +269,8 @@ pub(in crate::engine) struct Groups {
     pub(super) groups: BTreeMap<GroupKey, Group>,
     pub(super) headers: BTreeMap<Bytes, Header>,
     pub(super) pending: BTreeMap<u64, Pending>,
+    /// The bytes of the parts of each peer that await their header.
+    pub(super) early_bytes: BTreeMap<PeerId, usize>,
     pub(super) next_ticket: u64,
     pub(super) next_key: u64,
     /// The time of the timer that is set.
@@ -281,10 +290,23 @@ impl Groups {
         MessageKey(Self::KEYS | self.next_key)
     }
 
+    /// Counts the bytes of the parts that await their header, after groups were forgotten.
+    pub(super) fn count_early(&mut self) {
+        self.early_bytes.clear();
+        for (peer, parts) in self.groups.values().flat_map(|group| &group.early) {
+            *self.early_bytes.entry(*peer).or_default() += bytes_of(parts);
+        }
+    }
+
     /// Returns the number of groups, the bytes of their parts, and the number of bodies that await their
     /// verdict.
     pub(in crate::engine) fn sizes(&self) -> [usize; 3] {
         let of = |group: &Group| group.parts.iter().flatten().map(Bytes::len).sum::<usize>();
         [self.groups.len(), self.groups.values().map(of).sum(), self.pending.len()]
     }
+}
+
+/// Returns the bytes of parts, with those of their places in a vector.
+pub(super) fn bytes_of(parts: &[(u32, Bytes)]) -> usize {
+    parts.iter().map(|(_, data)| data.len()).sum::<usize>() + size_of_val(parts)
 }

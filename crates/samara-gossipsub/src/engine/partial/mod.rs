@@ -241,10 +241,12 @@ impl GossipSub {
                 None => sets.push((content, vec![peer])),
             }
         }
+        // Otherwise other parts would reach a peer before the header.
+        sets.sort_by_key(|((_, lacks_header, _), _)| !lacks_header);
         let now = cx.now();
         let deadline = if is_own { self.config.publish_deadline } else { self.config.forward_deadline };
         let deadline = self::deadline(now, deadline);
-        let mut batch = Vec::new();
+        let mut batch: Vec<(Bits, Owe<RpcFrame>)> = Vec::new();
         for ((parts, with_header, metadata), peers) in sets {
             let Some(group) = self.partials.groups.get(key) else { return };
             let metadata = metadata.map(|metadata| config.format.write_metadata(&metadata));
@@ -262,8 +264,13 @@ impl GossipSub {
                 batch.push((parts, Owe { message, frame, peers: peers.clone(), deadline }));
             }
         }
-        for (_, owe) in &mut batch {
-            owe.message = self.partials.next_key();
+        for at in 0..batch.len() {
+            // Frames with and without the header count as copies of one message.
+            let same = batch[..at].iter().find(|(parts, _)| is_own && *parts == batch[at].0);
+            batch[at].1.message = match same.map(|(_, owe)| owe.message) {
+                Some(message) => message,
+                None => self.partials.next_key(),
+            };
         }
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         for (parts, owe) in &batch {
@@ -354,6 +361,7 @@ impl GossipSub {
 
     /// Acts on a change of a group.
     fn act(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        self.check_early(key, cx);
         self.ask(key, cx);
         self.tell(key, false, cx);
         self.answer(key, cx);
@@ -432,6 +440,8 @@ impl GossipSub {
                 None if current_at.is_some_and(|at| !group.views[at].lapsed) => continue,
                 None => {
                     let parent = group.parent.and_then(|parent| at_of(&group.views, parent).ok());
+                    // Their publisher has the most to send, and others have these parts soon.
+                    let fit = |view: &&groups::View| fit(view) && !view.is_publisher();
                     let any = || group.views.iter().position(|view| fit(&view));
                     let Some(at) = parent.filter(|at| fit(&&group.views[*at])).or_else(any) else { continue };
                     (at, Time::MAX)
@@ -474,6 +484,8 @@ impl GossipSub {
         let mut told = Vec::new();
         let mut waits = false;
         let missing = group.missing();
+        // A complete group has no further changes that could share the announcement.
+        let now = now || config.announce_delay.is_zero() || group.is_complete();
         for view in &mut group.views {
             let in_mesh = mesh.contains(&view.peer);
             if !in_mesh && !view.heard {
@@ -497,7 +509,7 @@ impl GossipSub {
             };
             // Parts follow what tells of them.
             let answers = !view.requests.and(&group.have).without(&view.owed).is_empty();
-            let at_once = now || answers || config.announce_delay.is_zero() || view.told.is_none();
+            let at_once = now || answers || view.told.is_none();
             if request || (announce && at_once) {
                 let metadata = Metadata { available: group.have.clone(), requests: requests.clone() };
                 told.push((view.peer, config.format.write_metadata(&metadata)));
@@ -570,6 +582,7 @@ impl GossipSub {
         }
         let ticks = self.ticks;
         self.partials.groups.retain(|_, group| group.until > ticks);
+        self.partials.count_early();
         self.partials.headers.retain(|_, header| header.until > ticks);
         let groups = &self.partials.groups;
         self.partials.pending.retain(|_, pending| groups.contains_key(&pending.key));

@@ -1,13 +1,19 @@
 //! Partial messages that arrive.
 
-use bytes::Bytes;
-use samara_engine::PeerId;
+use std::collections::BTreeSet;
 
-use super::groups::{GroupKey, Pending};
+use bytes::Bytes;
+use samara_engine::{MessageKey, PeerId};
+
+use super::groups::{GroupKey, Pending, bytes_of};
 use crate::engine::tables::TopicIdx;
 use crate::engine::{Acceptance, Cx, Event, GossipSub, Ignored};
 use crate::partial::{Bits, FormatError, Metadata, PartialConfig};
 use crate::rpc::Partial;
+
+/// The share of [`PartialLimits::early_bytes`](crate::partial::PartialLimits::early_bytes) that a peer can
+/// fill is one part in this many.
+const EARLY_PEERS: usize = 16;
 
 impl GossipSub {
     pub(in crate::engine) fn receive_partial(&mut self, from: PeerId, partial: &Partial, cx: &mut Cx<'_>) {
@@ -147,10 +153,23 @@ impl GossipSub {
         }
         view.available.add(&metadata.available);
         view.requests = metadata.requests;
+        if is_quiet {
+            self.note_spread(key, from, &metadata.available, cx);
+        }
         let mut useless = metadata.available;
         useless.add(&ended);
         self.withdraw_parts(key, from, &useless, cx);
         self.end_push(key, &spread, cx);
+    }
+
+    /// Notes that a peer has pushed parts, for schedules that send first what fewer peers have.
+    fn note_spread(&self, key: &GroupKey, from: PeerId, available: &Bits, cx: &mut Cx<'_>) {
+        let Some(group) = self.partials.groups.get(key) else { return };
+        let pushed = group.views.iter().flat_map(|view| &view.frames);
+        let spread = pushed.filter(|(_, parts)| parts.without(available).is_empty());
+        let messages: BTreeSet<MessageKey> = spread.map(|(message, _)| *message).collect();
+        let now = cx.now();
+        messages.into_iter().for_each(|message| cx.outbox().note_has(now, from, message));
     }
 
     fn receive_body(
@@ -187,6 +206,10 @@ impl GossipSub {
         view.available.add(&body.parts.iter().map(|(part, _)| *part).collect());
         view.received.add(&body.parts.iter().map(|(part, _)| *part).collect());
         self.metrics.parts_received += body.parts.len() as u64;
+        if len.is_none() {
+            self.hold_early(from, key, body.parts, config);
+            return Ok(());
+        }
         let now = cx.now();
         let mut parts = Vec::new();
         for (part, data) in body.parts {
@@ -194,33 +217,79 @@ impl GossipSub {
                 let took = now.since(ask.since);
                 self.peers.note_response(from, took);
             }
-            if len.is_none() {
-                // Without a header nobody can check the part. It is requested when the header is there.
-                self.metrics.ignore(Ignored::PartialEarly, 1);
-            } else if group.have.contains(part) || group.checking.contains(part) {
+            if group.have.contains(part) || group.checking.contains(part) {
                 self.metrics.parts_duplicate += 1;
             } else {
                 group.checking.insert(part);
                 parts.push((part, data));
             }
         }
-        if header.is_none() && parts.is_empty() {
-            return Ok(());
+        self.check(from, key, header, parts, cx);
+        Ok(())
+    }
+
+    /// Keeps parts until their header is there, without which nobody can check them: a publisher pushes
+    /// parts while others spread the header. If there is no room, they are requested later.
+    fn hold_early(&mut self, from: PeerId, key: &GroupKey, parts: Vec<(u32, Bytes)>, config: &PartialConfig) {
+        let (bytes, limit) = (bytes_of(&parts), config.limits.early_bytes);
+        let of_all: usize = self.partials.early_bytes.values().sum();
+        let of_peer = self.partials.early_bytes.entry(from).or_default();
+        match self.partials.groups.get_mut(key) {
+            Some(group) if of_all + bytes <= limit && *of_peer + bytes <= limit / EARLY_PEERS => {
+                *of_peer += bytes;
+                group.early.push((from, parts));
+            }
+            _ => self.metrics.ignore(Ignored::PartialEarly, parts.len() as u64),
         }
-        if self.partials.pending.len() >= config.limits.pending {
+    }
+
+    /// Hands parts that arrived before their header to the application, once the header is there.
+    pub(super) fn check_early(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
+        let early = match self.partials.groups.get_mut(key) {
+            Some(group) if group.len > 0 => std::mem::take(&mut group.early),
+            _ => return,
+        };
+        for (from, mut parts) in early {
+            if let Some(held) = self.partials.early_bytes.get_mut(&from) {
+                *held = held.saturating_sub(bytes_of(&parts));
+            }
+            let Some(group) = self.partials.groups.get_mut(key) else { return };
+            let arrived = parts.len();
+            parts.retain(|(part, _)| *part < group.len && !group.have.contains(*part));
+            parts.retain(|(part, _)| !group.checking.contains(*part));
+            self.metrics.parts_duplicate += (arrived - parts.len()) as u64;
+            parts.iter().for_each(|(part, _)| group.checking.insert(*part));
+            self.check(from, key, None, parts, cx);
+        }
+    }
+
+    /// Hands a header and parts to the application for their verdict.
+    fn check(
+        &mut self,
+        from: PeerId,
+        key: &GroupKey,
+        header: Option<Bytes>,
+        parts: Vec<(u32, Bytes)>,
+        cx: &mut Cx<'_>,
+    ) {
+        let limits = self.config.partial.as_ref().map(|config| config.limits);
+        let (Some(group), Some(limits)) = (self.partials.groups.get_mut(key), limits) else { return };
+        if header.is_none() && parts.is_empty() {
+            return;
+        }
+        if self.partials.pending.len() >= limits.pending {
             self.metrics.ignore(Ignored::PartialPending, parts.len().max(1) as u64);
             parts.iter().for_each(|(part, _)| group.checking.remove(*part));
             if let Some(state) = self.partials.headers.get_mut(&key.1).filter(|_| header.is_some()) {
                 state.checking = false;
             }
-            return Ok(());
+            return;
         }
         let ticket = self.partials.next_ticket;
         self.partials.next_ticket += 1;
         let (topic, group) = (self.topics.get(key.0).name.clone(), key.1.clone());
         cx.emit(Event::Parts { ticket, topic, group, from, header: header.clone(), parts: parts.clone() });
         self.partials.pending.insert(ticket, Pending { key: key.clone(), from, header, parts });
-        Ok(())
     }
 
     /// Returns a header that must be checked.
@@ -301,8 +370,7 @@ impl GossipSub {
             if !std::mem::replace(&mut view.credited, true) {
                 self.scores.credit_parts(from, key.0);
             }
-            // A peer that sends parts before it tells what it has is their publisher.
-            if config.relay_copies > 0 && !view.tells && config.format.has_requests() {
+            if config.relay_copies > 0 && view.is_publisher() && config.format.has_requests() {
                 self.ask(&key, cx);
                 self.tell(&key, true, cx);
                 self.push(&key, &new, config.relay_copies, Some(from), cx);
