@@ -73,8 +73,7 @@ impl Running {
         let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
         let mix = OptionFuture::from(mix).await.transpose()?;
         if let (Some(path), Some(planned)) = (publications, planned) {
-            node.plan
-                .add(planned, Late::Refuse)
+            node.plan_all(planned)
                 .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
         }
         node.join(tracer(&config, &peer_id)?);

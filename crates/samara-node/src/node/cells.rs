@@ -166,22 +166,22 @@ impl Node {
         let Some((blobs, _)) = blocks.and_then(|blocks| blocks.get(&block.group)) else {
             return Some(".group: expected a block of cells.blocks".to_owned());
         };
-        let beyond = block.push.iter().find(|blob| *blob >= blobs)?;
-        Some(format!(".push: found blob {beyond}; expected numbers below {blobs}"))
+        if let Some(beyond) = block.push.iter().find(|blob| *blob >= blobs) {
+            return Some(format!(".push: found blob {beyond}; expected numbers below {blobs}"));
+        }
+        let at = block.topics.iter().position(|topic| column_of(topic).is_none())?;
+        let found = block.topics[at].as_str();
+        Some(format!(".topics[{at}]: found {found:?}; expected the topic of a column"))
     }
 
     /// Publishes the cells of a block, and its columns for peers that want whole ones. Returns the time
     /// and its duration in nanoseconds.
     pub(super) fn publish_block(&mut self, block: &Block) -> (u64, u64) {
         let at_unix_ns = unix_ns();
-        let wrong = self.wrong_block(block);
         let known =
             self.cells.as_mut().and_then(|cells| Some((cells.config.blocks.get(&block.group)?.0, cells)));
-        let Some((blobs, cells)) = known.filter(|_| wrong.is_none()) else {
-            // The control API refuses such a block, but a file of publications may have one.
-            tracing::warn!(why = wrong, "cannot publish a planned block");
-            return (at_unix_ns, 0);
-        };
+        // Others are refused when they are planned.
+        let Some((blobs, cells)) = known else { return (at_unix_ns, 0) };
         cells.looked_up.insert(block.group.clone());
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         let (header, cell) = (ethereum::header(blobs), parts(&block.group, 0..blobs));

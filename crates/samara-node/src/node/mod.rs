@@ -283,12 +283,20 @@ impl Node {
 
     pub(crate) fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
         self.stopping.check()?;
-        let blocks = planned.iter().enumerate();
-        let wrong = blocks.filter_map(|(at, planned)| Some((at, self.wrong_block(planned.block.as_ref()?)?)));
-        if let Some((at, why)) = wrong.into_iter().next() {
-            return Err(Refusal::Wrong(format!("publications[{at}].block{why}")));
+        self.plan_all(planned).map_err(Refusal::Wrong)
+    }
+
+    /// Plans publications, all or none.
+    ///
+    /// # Errors
+    /// Describes the first one that cannot be made.
+    pub(crate) fn plan_all(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, String> {
+        for (at, planned) in planned.iter().enumerate() {
+            if let Some(why) = planned.block.as_ref().and_then(|block| self.wrong_block(block)) {
+                return Err(format!("publications[{at}].block{why}"));
+            }
         }
-        self.plan.add(planned, Late::Refuse).map_err(Refusal::Wrong)
+        self.plan.add(planned, Late::Refuse)
     }
 
     pub(crate) fn publish_now(
