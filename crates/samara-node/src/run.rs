@@ -21,7 +21,7 @@ use crate::control::{self, Api, Token};
 use crate::group::Group;
 use crate::identity::{self, Key};
 use crate::mix::Mix;
-use crate::model::{Late, Ready, Stopped};
+use crate::model::{Ready, Stopped};
 use crate::node::{Node, Tracer};
 use crate::part::{Stopping, requests};
 use crate::pool::Pool;
