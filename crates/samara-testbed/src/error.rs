@@ -16,7 +16,7 @@ pub enum TestbedError {
     Interrupted,
     #[error("node {node} ended during {phase} ({status}); its log, {log}, ends with:\n{tail}")]
     Ended { node: u32, phase: &'static str, status: String, log: PathBuf, tail: String },
-    #[error("node {node} does not answer during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
+    #[error("node {node} failed during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
     Silent { node: u32, phase: &'static str, reason: String, log: PathBuf, tail: String },
     #[error(
         "the network was not ready after {waited_s:.0} s: {missing}; allow more time with --ready-timeout, or read the logs in {logs}"

@@ -606,7 +606,7 @@ fn program_that_hangs_at_start_fails_the_run() {
     let nodes = testbed.nodes();
     let Some((status, errors)) = testbed.end() else { return };
     assert!(started && !status.success(), "{errors}");
-    assert!(errors.contains("node 1 does not answer during start: it did not report within 5s"), "{errors}");
+    assert!(errors.contains("node 1 failed during start: it did not report within 5s"), "{errors}");
     assert!(errors.contains("waiting for nothing"), "{errors}");
     assert_gone(&nodes);
 }
