@@ -62,9 +62,12 @@ impl Stop<'_> {
 
 /// Maximum time for a process to end after a request to stop.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time from the hand-out of publications to the first of them, in which every node must receive
+/// Least time from the hand-out of publications to the first of them, in which every node must receive
 /// its own.
-pub(crate) const LEAD: Duration = Duration::from_secs(2);
+const LEAD: Duration = Duration::from_secs(2);
+/// Nodes have this many times as long in addition as all of them took to report their metrics before,
+/// which is long on a busy machine. A choice: metrics are some 50 kB, and take no disk.
+const LEAD_REPORTS: u32 = 10;
 /// The interval between two samples of the deliveries.
 pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// Time after the last delivery in which late copies are still counted.
@@ -106,9 +109,11 @@ fn run_nodes(
     dial(&mut nodes, point, &wanted, &wire, &stop)?;
     progress("waiting for links and meshes", live::at(0.0));
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
+    let asked = Instant::now();
     let before = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
+    let lead = LEAD + LEAD_REPORTS * asked.elapsed();
     let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
-        let mut driven = pools::drive(&mut nodes, point, (&stop, options.live), &mut progress)?;
+        let mut driven = pools::drive(&mut nodes, point, lead, (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
@@ -117,7 +122,7 @@ fn run_nodes(
         (measured, driven.late_ms, after)
     } else {
         let (first_unix_ns, planned, late_ms) =
-            publish(&mut nodes, point, &wanted, (&stop, options.live), &mut progress)?;
+            publish(&mut nodes, point, (&wanted, lead), (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
@@ -189,15 +194,16 @@ fn dial(
 /// milliseconds.
 type Published = (u64, Vec<Vec<Publication>>, Vec<f64>);
 
-/// Hands out all publications, and waits until they have been delivered.
+/// Hands out all publications, the first of which is `lead` away, and waits until they have been
+/// delivered.
 fn publish(
     nodes: &mut [NodeProcess],
     point: &Point,
-    wanted: &Wanted,
+    (wanted, lead): (&Wanted, Duration),
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Published, TestbedError> {
-    let first_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
+    let first_unix_ns = unix_ns() + lead.as_nanos() as u64;
     let planned = wanted.publications(&point.scenario, first_unix_ns);
     for (node, publications) in nodes.iter_mut().zip(&planned) {
         if !publications.is_empty() {

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::TestbedError;
 use crate::client::Client;
 use crate::process::NodeProcess;
-use crate::run::{LEAD, QUIET, SAMPLE_EVERY, Stop, unix_ns};
+use crate::run::{QUIET, SAMPLE_EVERY, Stop, unix_ns};
 
 pub(crate) use figures::measured;
 pub(crate) use possible::{check, flush_throttle, preset};
@@ -65,11 +65,12 @@ struct Maxima {
     pool_txs: u64,
 }
 
-/// Hands out the submissions, commits blocks at their times, and waits until every transaction is
-/// done.
+/// Hands out the submissions, the first of which is `lead` away and the time that the hand-out takes,
+/// commits blocks at their times, and waits until every transaction is done.
 pub(crate) fn drive(
     nodes: &mut [NodeProcess],
     point: &Point,
+    lead: Duration,
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Recorded, TestbedError> {
@@ -77,7 +78,7 @@ pub(crate) fn drive(
     let uptime = uptime(nodes.len() as u32);
     let mut clients = Clients::new(&workload, uptime.clone(), point.seed);
     let first = clients.before(u64::MAX);
-    let lead = LEAD + hand_out_time(first.len(), &workload);
+    let lead = lead + hand_out_time(first.len(), &workload);
     let mut driver = Driver {
         clients,
         collector: TxCollector::new(uptime.honest.len() as u32),
