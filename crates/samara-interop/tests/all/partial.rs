@@ -72,16 +72,16 @@ fn complete() -> Vec<Value> {
     let mut script = start(&complete_graph());
     script.push(subscribe(topic));
     script.extend((1..NODES).map(|node| at(node, subscribe(fanout))));
-    script.push(wait(4));
+    script.push(wait(6));
     script.extend(parts.iter().enumerate().map(|(node, parts)| at(node, add(topic, group, *parts))));
     script.push(at(0, add(fanout, other, ALL_PARTS)));
     // Not all clocks begin at the same moment: every node has its parts before it hears of others'.
-    script.push(wait(5));
+    script.push(wait(7));
     script.push(publish(topic, group));
     let mut publish = publish(fanout, other);
     publish["publishToNodeIDs"] = (1..NODES).collect();
     script.push(at(0, publish));
-    script.push(wait(8));
+    script.push(wait(12));
     script
 }
 
@@ -94,17 +94,17 @@ fn chain() -> Vec<Value> {
         (0..NODES).map(|node| (node + 1..NODES.min(node + 2)).collect()).collect();
     let mut script = start(&neighbours);
     script.push(subscribe(topic));
-    script.push(wait(4));
+    script.push(wait(6));
     for group in 0..CHAIN_GROUPS {
         for part in 0..NODES {
             script.push(at((group * NODES + part) % NODES, add(topic, group, 1 << part)));
         }
     }
     for group in 0..CHAIN_GROUPS {
-        script.push(wait(5 + group / 8));
+        script.push(wait(7 + group / 8));
         script.push(publish(topic, group));
     }
-    script.push(wait(9));
+    script.push(wait(14));
     script
 }
 
