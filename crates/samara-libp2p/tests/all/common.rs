@@ -20,7 +20,7 @@ use tokio::time::timeout;
 pub(crate) use crate::nodes::*;
 
 /// Timeout of every wait. A correct test never takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The transport that a node listens on. All nodes dial over both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

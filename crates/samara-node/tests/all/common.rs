@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// Nothing here takes this long unless it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Heartbeats fast enough for a test.
 pub(crate) const FAST: &str = "[gossipsub]\npreset = \"ethereum\"\nheartbeat = \"100 ms\"\n";

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
 /// Timeout for everything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The network of all nodes.
 pub(crate) const NETWORK: &str = "samara-test";
 

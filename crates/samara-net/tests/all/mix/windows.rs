@@ -67,7 +67,8 @@ async fn batch_time(windows: Windows, batches: usize) -> Duration {
     (config.group, config.team, config.transfer) = (Group::Model, 2, Transfer::Unary);
     // One after another: with narrow windows, one precomputation takes a second or two.
     (config.precomputing_max, config.rounds_max, config.ping) = (1, 3, None);
-    (config.precomputation_timeout, config.silence) = (PATIENCE, PATIENCE);
+    (config.precomputation_timeout, config.realtime_timeout) = (PATIENCE, PATIENCE);
+    config.silence = PATIENCE;
     let network = Network::start_far(2, config, far, |options: &mut Options| options.windows = windows).await;
     let options = ClientOptions { group: Group::Model, team_min: 2, ..network.client_options() };
     let client = Client::start(options).expect("it starts");

@@ -8,7 +8,7 @@ use samara_net::ring::{Event, Events, Group, Options, View};
 use tokio::time::timeout;
 
 /// Timeout for events that should happen soon: busy machines are slow.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn options() -> Options {
     Options::new("test", SocketAddr::from(([127, 0, 0, 1], 0)))
