@@ -66,7 +66,7 @@ pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// its own.
 const LEAD: Duration = Duration::from_secs(2);
 /// Nodes have this many times as long in addition as all of them took to report their metrics before,
-/// which is long on a busy machine. A choice: metrics are some 50 kB, and take no disk.
+/// which is long on a busy machine. A choice.
 const LEAD_REPORTS: u32 = 10;
 /// The interval between two samples of the deliveries.
 pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(500);

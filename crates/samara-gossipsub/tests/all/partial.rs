@@ -772,7 +772,8 @@ mod claims {
         for _ in 0..300 {
             sends(&mut node, peers[0], &group(1), None, true);
         }
-        let held = (8 << 20) / 16 / (PART_BYTES + size_of::<(u32, Bytes)>()) as u64;
+        let place = size_of::<(u32, Bytes)>() + size_of::<(PeerId, Vec<(u32, Bytes)>)>();
+        let held = (8 << 20) / 16 / (PART_BYTES + place) as u64;
         assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held);
         sends(&mut node, peers[1], &group(2), None, true);
         assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held, "it has room of its own");

@@ -306,7 +306,8 @@ impl Groups {
     }
 }
 
-/// Returns the bytes of parts, with those of their places in a vector.
+/// Returns the bytes of parts that a peer has sent together, with those of their places in vectors.
 pub(super) fn bytes_of(parts: &[(u32, Bytes)]) -> usize {
-    parts.iter().map(|(_, data)| data.len()).sum::<usize>() + size_of_val(parts)
+    let data: usize = parts.iter().map(|(_, data)| data.len()).sum();
+    data + size_of_val(parts) + size_of::<(PeerId, Vec<(u32, Bytes)>)>()
 }

@@ -237,7 +237,9 @@ impl GossipSub {
         match self.partials.groups.get_mut(key) {
             Some(group) if of_all + bytes <= limit && *of_peer + bytes <= limit / EARLY_PEERS => {
                 *of_peer += bytes;
-                group.early.push((from, parts));
+                // Copies, since a slice would keep all of its frame.
+                let copy = |(part, data): (u32, Bytes)| (part, Bytes::copy_from_slice(&data));
+                group.early.push((from, parts.into_iter().map(copy).collect()));
             }
             _ => self.metrics.ignore(Ignored::PartialEarly, parts.len() as u64),
         }
