@@ -168,8 +168,8 @@ pub struct Processor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Message(MessageId),
-    /// Parts of a message, by their ticket.
-    Parts(u64),
+    /// Parts of a message, by their ticket, and the verdict on them.
+    Parts(u64, Acceptance),
 }
 
 impl Processor {
@@ -206,8 +206,8 @@ impl Processor {
                 gossip.report_validation(&id, Acceptance::Accept, cx);
                 None
             }
-            Some((Work::Parts(ticket), _)) => {
-                gossip.report_parts(ticket, Acceptance::Accept, cx);
+            Some((Work::Parts(ticket, verdict), _)) => {
+                gossip.report_parts(ticket, verdict, cx);
                 Some(ticket)
             }
             None => None,

@@ -9,7 +9,7 @@ use samara_engine::{Context, NodeRng, PeerId, Purpose, TimerToken, Topic, derive
 use samara_gossipsub::partial::ethereum::{self, PART_BYTES, PartialColumns};
 use samara_gossipsub::partial::{Bits, Content, Format};
 use samara_gossipsub::rpc::{Message, Partial, Rpc, RpcFrame};
-use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_gossipsub::{Acceptance, Event as GossipEvent, GossipSub};
 use samara_sim::{Items, Misconduct};
 use samara_spec::columns::{Cells, Columns, PushedCells};
 
@@ -37,9 +37,9 @@ pub struct CellPlan {
     cell: Bytes,
 }
 
-/// Returns the format of groups. Contents do not matter here: all cells share one.
+/// Returns the format of groups. All genuine cells have one content.
 pub fn cell_format() -> PartialColumns {
-    PartialColumns { content: Some(Bytes::from(vec![0; PART_BYTES])), ..PartialColumns::FULU }
+    PartialColumns { shared: Some(Bytes::from(vec![0; PART_BYTES])), ..PartialColumns::FULU }
 }
 
 impl CellPlan {
@@ -61,7 +61,7 @@ impl CellPlan {
         let slots: Vec<(Bytes, Bits)> = (0..workload.slots).map(slot).collect();
         let by_group = slots.iter().map(|(group, _)| group.clone()).zip(0..).collect();
         let (header, format) = (ethereum::header(blobs), cell_format());
-        let cell = format.content.clone()?;
+        let cell = format.shared.clone()?;
         Some(Self { cells, blobs, seed, slots, by_group, header, format, cell })
     }
 
@@ -246,13 +246,18 @@ impl Spreading for GossipSub {
         let Some(cells) = &mut node.cells else { return Some(event) };
         match event {
             GossipEvent::Parts { ticket, topic, group, from, header, parts } => {
-                let column = node.shared.index.get(&topic);
-                if let (Some(slot), Some(column)) = (cells.plan.by_group.get(&group), column) {
+                let (plan, column) = (&cells.plan, node.shared.index.get(&topic));
+                let slot = plan.by_group.get(&group);
+                let is_genuine = slot.is_some()
+                    && header.as_ref().is_none_or(|header| *header == plan.header)
+                    && parts.iter().all(|(_, cell)| *cell == plan.cell);
+                if let (Some(slot), Some(column), true) = (slot, column, is_genuine) {
                     let id = slot * node.shared.count() + column;
                     cells.arrived.insert(ticket, (id, from, header.is_some()));
                 }
-                let time = cells.plan.cells.cell_time.duration() * parts.len() as u32;
-                node.processor.work(Work::Parts(ticket), time, cx);
+                let time = plan.cells.cell_time.duration() * parts.len() as u32;
+                let verdict = if is_genuine { Acceptance::Accept } else { Acceptance::Reject };
+                node.processor.work(Work::Parts(ticket, verdict), time, cx);
                 None
             }
             // The header tells which groups there are.

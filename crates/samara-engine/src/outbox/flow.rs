@@ -219,6 +219,18 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
+    /// Rebuilds the queues of a link after the keys of its copies have changed.
+    pub(super) fn rekey_link(&mut self, peer: PeerId) {
+        for lane in 0..self.config.lanes.len() {
+            let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
+            let queue = link.and_then(|link| link.lanes.get_mut(lane));
+            if let Some(queue) = queue.filter(|queue| queue.active != NONE) {
+                queue.rekey(&self.store);
+                self.freshen(lane, peer);
+            }
+        }
+    }
+
     // ---- out ----
 
     /// Returns the first copy in line on a lane of a link. If that copy has expired, counts it and

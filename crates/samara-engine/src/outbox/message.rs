@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -112,6 +112,8 @@ pub(super) struct Store<F> {
     pub(super) orders: Option<Box<Orders>>,
     /// Never iterated over.
     by_message: FxHashMap<MessageKey, u32>,
+    /// The peers to which the copies of a message leave first. Never iterated over.
+    pub(super) preferred: FxHashSet<PeerId>,
 }
 
 /// An idle outbox keeps room for this many copies. With a thousand outboxes in one process, the
@@ -129,6 +131,7 @@ impl<F> Store<F> {
             batches: Slab::new(),
             orders: None,
             by_message: FxHashMap::default(),
+            preferred: FxHashSet::default(),
         }
     }
 
@@ -189,8 +192,14 @@ impl<F> Store<F> {
             origin: origin.call,
             tier,
             position,
-            preference: origin.rank,
+            preference: self.preference(copy),
         }
+    }
+
+    /// Returns the place of a copy among those of its message.
+    fn preference(&self, copy: &Pending<F>) -> u32 {
+        let is_preferred = self.preferred.contains(&copy.peer);
+        if is_preferred { copy.origin.rank } else { copy.origin.rank | NOT_PREFERRED }
     }
 
     pub(super) fn is_custom(&self, copy: &Pending<F>) -> bool {
@@ -324,11 +333,14 @@ impl Group {
 
 // ---- the order of copies inside a lane ----
 
+/// Puts the copies to other peers behind those to preferred ones. Ranks are below.
+const NOT_PREFERRED: u32 = 1 << 31;
+
 /// The sort key of copies of one lane, smallest first. The copy that was owed first wins ties.
 ///
 /// While a copy is pending its key never decreases: rounds and loads only grow. Queues rely on that
-/// and bring a key up to date only when it surfaces. When a policy assigns new keys, queues are
-/// rebuilt.
+/// and bring a key up to date only when it surfaces. When a policy assigns new keys, or a peer becomes
+/// preferred, queues are rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Nanoseconds: the time when the copy was owed, plus the lane's patience for every round.

@@ -410,6 +410,21 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
+    /// Puts a peer before all others for each message that is owed with a schedule of rounds, as far as
+    /// links share an order ([`Dispatch::Node`]). The order of messages stays.
+    pub fn prefer(&mut self, peer: PeerId) {
+        if self.store.preferred.insert(peer) {
+            self.rekey_link(peer);
+        }
+    }
+
+    /// Forgets which peers are preferred.
+    pub fn prefer_nobody(&mut self) {
+        if !std::mem::take(&mut self.store.preferred).is_empty() {
+            (0..self.lanes()).for_each(|lane| self.line_up_again(lane));
+        }
+    }
+
     /// Sets the weight of a peer in a weighted order. Values that are not positive and finite count
     /// as the smallest weight. The call is cheap enough for a driver to make it with every sample.
     /// A weight outlives the link.

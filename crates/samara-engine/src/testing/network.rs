@@ -285,6 +285,11 @@ impl<E: Engine, W: World<E>> Network<E, W> {
         self.host(host).up.contains(&other)
     }
 
+    /// Returns a host's handle of another one, if they were ever connected.
+    pub fn peer(&self, host: u32, other: u32) -> Option<PeerId> {
+        self.host(host).numbers.get(&other).copied()
+    }
+
     /// Returns the number of links.
     pub fn links(&self) -> usize {
         self.hosts.iter().map(|host| host.up.len()).sum::<usize>() / 2

@@ -27,7 +27,8 @@ pub enum Fork {
     /// commitments precedes the cells.
     Fulu,
     /// The id of a group is the version byte, the slot and the root (41 bytes), in an order that is not
-    /// settled. Commitments come from the block's bid, so there are no headers.
+    /// settled. Commitments come from the block's bid: the application provides a [`header`] with them
+    /// once it has the block, and no header is sent.
     Gloas,
 }
 
@@ -42,9 +43,9 @@ pub struct PartialColumns {
     pub topic_infix: &'static str,
     /// What this node does with partial messages on the topics of columns.
     pub mode: PartialMode,
-    /// The content that every arrived part gets. Simulations have one for all parts, since nobody reads
-    /// them; with `None`, parts get the bytes that arrive.
-    pub content: Option<Bytes>,
+    /// A part that others share: those that arrive with the same bytes refer to it, and need no memory of
+    /// their own. All genuine parts of a simulation are the same.
+    pub shared: Option<Bytes>,
 }
 
 impl PartialColumns {
@@ -54,7 +55,7 @@ impl PartialColumns {
         version: 0,
         topic_infix: "/data_column_sidecar_",
         mode: PartialMode::Requests,
-        content: None,
+        shared: None,
     };
 
     /// Returns the format of Gloas for a node that requests cells.
@@ -175,6 +176,10 @@ impl Format for PartialColumns {
         }
     }
 
+    fn sends_headers(&self) -> bool {
+        self.fork == Fork::Fulu
+    }
+
     fn read_metadata(&self, bytes: &[u8]) -> Result<Metadata, FormatError> {
         let [available, requests] = fields(bytes, 2 * OFFSET_BYTES)?;
         let (available, requests) = (read_bits(&bytes[available])?, read_bits(&bytes[requests])?);
@@ -224,18 +229,19 @@ impl Format for PartialColumns {
             return Err(wrong("neither cells nor a header", "at least one of them"));
         }
         let read = |at: usize| {
-            let mut part = BytesMut::with_capacity(PART_BYTES);
-            part.put_slice(&bytes[cells.start + at * CELL_BYTES..][..CELL_BYTES]);
-            part.put_slice(&bytes[proofs.start + at * PROOF_BYTES..][..PROOF_BYTES]);
-            part.freeze()
+            let cell = &bytes[cells.start + at * CELL_BYTES..][..CELL_BYTES];
+            let proof = &bytes[proofs.start + at * PROOF_BYTES..][..PROOF_BYTES];
+            match &self.shared {
+                Some(part) if part[..CELL_BYTES] == *cell && part[CELL_BYTES..] == *proof => part.clone(),
+                _ => [cell, proof].concat().into(),
+            }
         };
-        let parts = present.iter().enumerate();
-        let parts = parts.map(|(at, blob)| (blob, self.content.clone().unwrap_or_else(|| read(at))));
+        let parts = present.iter().enumerate().map(|(at, blob)| (blob, read(at)));
         Ok(Body { len: Some(present.len()), header, parts: parts.collect() })
     }
 
     fn write_body(&self, _group: &[u8], len: u32, header: Option<&Bytes>, parts: &[(u32, &Bytes)]) -> Bytes {
-        let header = header.filter(|_| self.fork == Fork::Fulu);
+        let header = header.filter(|_| self.sends_headers());
         let header_bytes = header.map_or(0, |header| OFFSET_BYTES + header.len());
         let fixed = self.body_fixed_bytes();
         let cells = fixed + len as usize / 8 + 1;

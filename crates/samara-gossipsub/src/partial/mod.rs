@@ -90,6 +90,12 @@ pub trait Format: Send + Sync {
         true
     }
 
+    /// Returns whether bodies can carry headers. Otherwise every node has them from elsewhere, and parts
+    /// wait until the application provides the group.
+    fn sends_headers(&self) -> bool {
+        true
+    }
+
     /// Reads metadata.
     ///
     /// # Errors

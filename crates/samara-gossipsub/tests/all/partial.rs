@@ -11,6 +11,7 @@ use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, deri
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::{Asking, Bits, Content, EqualParts, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, MessageId, PartialMode, RpcFrame, Topic};
+use samara_gossipsub::score::{ScoreBreakdown, TopicScoreParams};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 
 const PARTS: u32 = 8;
@@ -55,7 +56,11 @@ fn config(mode: PartialMode, asking: Asking) -> Config {
     Config {
         partial: (mode != PartialMode::None).then(|| Arc::new(partial)),
         message_id: MessageIdFn::custom(|message| MessageId::new(&message.data[..8])),
-        ..crate::common::plain()
+        topic_score: Some(TopicScoreParams {
+            invalid_message_deliveries_weight: -1.0,
+            ..TopicScoreParams::neutral()
+        }),
+        ..crate::common::scored()
     }
 }
 
@@ -154,14 +159,29 @@ impl Engine for Node {
     }
 }
 
+/// What becomes of the partial messages of a liar.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Lie {
+    /// Parts have a wrong byte.
+    #[default]
+    Alter,
+    /// Metadata says that the liar has all parts, and bodies are lost.
+    Claim,
+    /// Bodies and metadata end early.
+    Truncate,
+    /// They are about another group than they were.
+    Mix,
+}
+
 #[derive(Default)]
 struct Records {
     /// Parts that left nodes.
     parts: u64,
     /// The last metadata from a node to another one about a group.
     told: BTreeMap<(u32, u32, Bytes), u8>,
-    /// Hosts whose parts are changed on their way.
+    /// Hosts whose partial messages are changed on their way.
     liars: BTreeSet<u32>,
+    lie: Lie,
     seed: u64,
 }
 
@@ -176,20 +196,38 @@ impl World<Node> for Records {
     }
 
     fn frame(&mut self, from: u32, to: u32, _: &Node, frame: RpcFrame) -> Option<RpcFrame> {
-        let Some(partial) = frame.rpc().partial.clone() else { return Some(frame) };
-        let told = self.told.entry((from, to, partial.group)).or_default();
-        *told = partial.metadata.map_or(*told, |metadata| metadata[0]);
-        let Some(body) = partial.body else { return Some(frame) };
-        // Otherwise libp2p-gossipsub 0.50.1 drops them.
-        assert_eq!(body[0] & !*told, 0, "parts that the receiver was not told of");
-        self.parts += u64::from(body[0].count_ones());
+        let Some(mut partial) = frame.rpc().partial.clone() else { return Some(frame) };
+        let told = self.told.entry((from, to, partial.group.clone())).or_default();
+        *told = partial.metadata.as_ref().map_or(*told, |metadata| metadata[0]);
+        if let Some(body) = &partial.body {
+            // Otherwise libp2p-gossipsub 0.50.1 drops them.
+            assert_eq!(body[0] & !*told, 0, "parts that the receiver was not told of");
+            self.parts += u64::from(body[0].count_ones());
+        }
         if !self.liars.contains(&from) {
             return Some(frame);
         }
-        let mut wrong = body.to_vec();
-        wrong[1] ^= 1;
+        match self.lie {
+            Lie::Alter => {
+                partial.body = partial.body.map(|body| {
+                    let mut body = body.to_vec();
+                    body[1] ^= 1;
+                    body.into()
+                });
+            }
+            Lie::Claim => {
+                partial.body = None;
+                partial.metadata = Some(Bytes::from_static(&[0xff]));
+            }
+            Lie::Truncate => {
+                let shorten = |bytes: Bytes| bytes.slice(..bytes.len() - 1);
+                partial.body = partial.body.map(shorten);
+                partial.metadata = partial.metadata.map(shorten);
+            }
+            Lie::Mix => partial.group = group(u64::from(from)),
+        }
         let mut rpc = frame.rpc().clone();
-        rpc.partial.as_mut().unwrap().body = Some(wrong.into());
+        rpc.partial = Some(partial);
         Some(RpcFrame::new(rpc))
     }
 
@@ -353,19 +391,41 @@ fn one_peer_at_a_time_sends_each_part() {
 }
 
 #[test]
-fn parts_of_liars_are_rejected_and_asked_for_elsewhere() {
+fn liars_delay_nobody_for_long_and_no_honest_peer_is_blamed() {
+    let mut runs_with_blame = [0; 4];
     for seed in 0..20 {
-        let mut net = network(seed, &[PartialMode::Requests; 20], ONE);
-        net.liars = (1..6).collect();
-        let group = group(3);
-        for node in 1..net.len() {
-            net.command(node, Command::Provide(group.clone(), Vec::new(), Bits::default()));
+        for lie in [Lie::Alter, Lie::Claim, Lie::Truncate, Lie::Mix] {
+            let mut net = network(seed, &[PartialMode::Requests; 20], ONE);
+            (net.liars, net.lie) = ((1..7).collect(), lie);
+            let group = group(300);
+            for node in 1..net.len() {
+                net.command(node, Command::Provide(group.clone(), Vec::new(), Bits::default()));
+            }
+            net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
+            let honest: Vec<u32> = (0..net.len()).filter(|node| !net.liars.contains(node)).collect();
+            let blames = |net: &Net, node: u32, other: u32| {
+                let peer = net.peer(node, other);
+                let score = peer.and_then(|peer| net.engine(node).engine.peer_score_breakdown(peer));
+                let lost = |score: ScoreBreakdown| score.invalid_message_deliveries + score.behaviour_penalty;
+                score.is_some_and(|score| lost(score) < 0.0)
+            };
+            // Scores decay.
+            let mut blamed = BTreeSet::new();
+            for _ in 0..12 {
+                net.run_for(Duration::from_secs(1));
+                let by_any = |other: &u32| honest.iter().any(|node| blames(&net, *node, *other));
+                blamed.extend((0..net.len()).filter(by_any));
+            }
+            let missing = |node: &&u32| !net.engine(**node).complete.contains(&group);
+            let missing: Vec<&u32> = honest.iter().filter(missing).collect();
+            assert!(missing.is_empty(), "seed {seed}, {lie:?}: {missing:?}");
+            assert!(blamed.is_subset(&net.liars), "seed {seed}, {lie:?}: {blamed:?}");
+            runs_with_blame[lie as usize] += usize::from(!blamed.is_empty());
         }
-        net.command(0, Command::Provide(group.clone(), (0..PARTS).collect(), Bits::default()));
-        net.run_for(Duration::from_secs(12));
-        let missing = (0..net.len()).filter(|node| !net.engine(*node).complete.contains(&group)).count();
-        assert_eq!(missing, 0, "seed {seed}");
     }
+    // Wrong parts and malformed frames prove a lie; false claims do not.
+    let [altered, claimed, truncated, mixed] = runs_with_blame;
+    assert!(altered > 10 && truncated > 10 && claimed + mixed == 0, "{runs_with_blame:?}");
 }
 
 mod ethereum {
@@ -645,6 +705,7 @@ mod claims {
     //! Peers that claim to have what they do not send.
 
     use samara_engine::PeerId;
+    use samara_engine::outbox::{Dispatch, Schedule};
     use samara_gossipsub::Ignored;
     use samara_gossipsub::partial::ethereum::{PART_BYTES, PartialColumns, header};
     use samara_gossipsub::partial::{Format, Metadata};
@@ -658,11 +719,18 @@ mod claims {
 
     /// Returns a node with peers in its mesh, all of which request cells.
     fn node(peers: usize) -> (Node, Vec<PeerId>) {
+        node_of(PartialColumns::FULU, peers)
+    }
+
+    fn node_of(format: PartialColumns, peers: usize) -> (Node, Vec<PeerId>) {
         let partial = PartialConfig {
             asking: Asking::One { patience: PATIENCE },
-            ..PartialConfig::new(FormatHook::new(PartialColumns::FULU))
+            ..PartialConfig::new(FormatHook::new(format))
         };
-        let mut node = Node::new(Config { partial: Some(Arc::new(partial)), ..crate::common::plain() });
+        let mut config = Config { partial: Some(Arc::new(partial)), ..crate::common::plain() };
+        config.sending.dispatch = Dispatch::Node;
+        config.schedule_publish = Schedule::INTERLEAVED;
+        let mut node = Node::new(config);
         let peers: Vec<PeerId> = (0..peers).map(|_| node.connect_as("/meshsub/1.3.0", true)).collect();
         let (topic, partial, unknown) = (Topic::new(TOPIC), PartialMode::Requests, Bytes::new());
         let change = SubOpts { subscribe: true, topic, partial, unknown };
@@ -734,6 +802,50 @@ mod claims {
         assert_eq!(waiting(&node), 3, "one of four others has them");
         claims(&mut node, peers[4], &group);
         assert_eq!(waiting(&node), 0, "half of the others have them");
+        let (mut node, peers) = self::node(6);
+        provide(&mut node, &group, 2, Bits::all(2));
+        [0, 3].iter().for_each(|at| take(&mut node, peers[*at]));
+        for at in [0, 3, 1, 4] {
+            claims(&mut node, peers[at], &group);
+        }
+        assert_eq!(waiting(&node), 2, "who claims to have got a copy may never pass it on");
+    }
+
+    #[test]
+    fn copies_leave_first_to_peers_that_have_spoken_of_the_block() {
+        for speaks in 0..6 {
+            let (mut node, peers) = node(6);
+            provide(&mut node, &group(1), 2, Bits::all(2));
+            let asks = Metadata { available: Bits::new(2), requests: Bits::all(2) };
+            let metadata = Some(PartialColumns::FULU.write_metadata(&asks));
+            let partial = Partial { topic: Topic::new(TOPIC), group: group(1), body: None, metadata };
+            node.rpc(peers[speaks], Rpc { partial: Some(Box::new(partial)), ..Rpc::default() });
+            assert_eq!(first_copy(&mut node), peers[speaks]);
+            // It may say nothing of the next block.
+            provide(&mut node, &group(2), 2, Bits::all(2));
+            assert_eq!(first_copy(&mut node), peers[0]);
+        }
+    }
+
+    /// Sends everything that is owed. Returns the receiver of the first copy of a message.
+    fn first_copy(node: &mut Node) -> PeerId {
+        let now = node.now;
+        let sent: Vec<_> = std::iter::from_fn(|| node.outbox.pop(now, |_| true)).collect();
+        sent.iter().find(|copy| copy.message.is_some()).unwrap().peer
+    }
+
+    #[test]
+    fn a_publisher_hears_at_once_that_its_parts_have_arrived() {
+        let (mut node, peers) = node(2);
+        let group = group(1);
+        sends(&mut node, peers[0], &group, Some(&header(2)), true);
+        let Some(Event::Parts { ticket, .. }) = node.events.pop() else { panic!("no parts arrived") };
+        node.with(|engine, cx| engine.report_parts(ticket, Acceptance::Accept, cx));
+        provide(&mut node, &group, 0, Bits::default());
+        let told = node.sent().0.into_iter().filter(|(peer, ..)| *peer == peers[0]);
+        let told = told.filter_map(|(_, _, frame)| frame.rpc().partial.as_ref()?.metadata.clone());
+        let available = told.map(|told| PartialColumns::FULU.read_metadata(&told).unwrap().available);
+        assert_eq!(available.last().map(|parts| parts.iter().collect()), Some(vec![0]));
     }
 
     /// A peer sends the first cell or none, with or without the header.
@@ -791,6 +903,30 @@ mod claims {
             sends(&mut node, peers[0], &group(3), None, true);
         }
         assert_eq!(node.ignored(Ignored::PartialEarly), 300 - held + 1, "a heartbeat frees nothing");
+    }
+
+    #[test]
+    fn cells_of_gloas_wait_for_the_block_and_no_header_is_sent() {
+        let gloas = PartialColumns::GLOAS;
+        let (mut node, peers) = node_of(gloas.clone(), 2);
+        let (group, cell) = (gloas.group(1, &[1; 32]), Bytes::from(vec![1; PART_BYTES]));
+        let body = Some(gloas.write_body(&group, 2, None, &[(0, &cell)]));
+        let partial = Partial { topic: Topic::new(TOPIC), group: group.clone(), body, metadata: None };
+        node.rpc(peers[0], Rpc { partial: Some(Box::new(partial)), ..Rpc::default() });
+        assert!(node.events.is_empty(), "nobody can check a cell without the block");
+        provide(&mut node, &group, 0, Bits::default());
+        let Some(Event::Parts { ticket, header: None, .. }) = node.events.pop() else {
+            panic!("the cell waits for no block any more");
+        };
+        node.with(|engine, cx| engine.report_parts(ticket, Acceptance::Accept, cx));
+        node.heartbeats(2);
+        let sent = node.sent().0;
+        let partials = sent.iter().filter_map(|(_, _, frame)| frame.rpc().partial.as_ref());
+        let bodies: Vec<_> = partials.filter_map(|partial| partial.body.as_ref()).collect();
+        assert!(!bodies.is_empty(), "the other peer gets what the publisher pushed");
+        for body in bodies {
+            assert_eq!(gloas.read_body(&group, body).unwrap().parts.len(), 1);
+        }
     }
 
     #[test]

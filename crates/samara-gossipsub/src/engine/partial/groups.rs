@@ -271,6 +271,9 @@ pub(in crate::engine) struct Groups {
     pub(super) pending: BTreeMap<u64, Pending>,
     /// The bytes of the parts of each peer that await their header.
     pub(super) early_bytes: BTreeMap<PeerId, usize>,
+    /// The last group id of which this node pushed parts. Peers that have spoken of it since get further
+    /// copies first.
+    pub(super) last_pushed: Bytes,
     pub(super) next_ticket: u64,
     pub(super) next_key: u64,
     /// The time of the timer that is set.

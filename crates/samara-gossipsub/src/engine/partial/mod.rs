@@ -104,6 +104,10 @@ impl GossipSub {
         let missing = len - group.have.count();
         let push = content.push.and(&group.have);
         if !push.is_empty() {
+            if self.partials.last_pushed != *id {
+                self.partials.last_pushed = id.clone();
+                cx.outbox().prefer_nobody();
+            }
             // Peers would ask the publisher, which has the most to send, for what others have soon.
             if config.asking != Asking::Everyone
                 && let Some(group) = self.partials.groups.get_mut(&key)
@@ -188,7 +192,9 @@ impl GossipSub {
     /// Owes a header, in frames without parts, to peers that may lack it, until so many have left: those in
     /// the meshes of all topics, and those to which heartbeats have announced the group.
     fn push_header(&mut self, id: &Bytes, copies: usize, cx: &mut Cx<'_>) {
-        let Some(config) = self.config.partial.clone() else { return };
+        let Some(config) = self.config.partial.clone().filter(|config| config.format.sends_headers()) else {
+            return;
+        };
         let Some(header) = self.partials.headers.get(id) else { return };
         let Some(bytes) = header.bytes.clone().filter(|_| header.pushed < copies) else { return };
         let Ok(Some(len)) = config.format.len_of(Some(&bytes)) else { return };
@@ -227,7 +233,7 @@ impl GossipSub {
     /// the order of the schedule.
     fn owe_parts(&mut self, key: &GroupKey, by_peer: BTreeMap<PeerId, Bits>, is_own: bool, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
-        let mut header = self.partials.headers.get_mut(&key.1);
+        let mut header = self.partials.headers.get_mut(&key.1).filter(|_| config.format.sends_headers());
         let header_bytes = header.as_ref().and_then(|header| header.bytes.clone());
         let Some(group) = self.partials.groups.get(key) else { return };
         let mut sets: Vec<(_, Vec<PeerId>)> = Vec::new();
@@ -317,6 +323,8 @@ impl GossipSub {
                 view.answered -= of.count();
                 self.metrics.parts_withdrawn += u64::from(of.count());
                 rest.add(&of.without(parts));
+            } else {
+                view.frames.push((message, of));
             }
         }
         self.owe_parts(key, BTreeMap::from([(peer, rest)]), false, cx);
@@ -331,7 +339,7 @@ impl GossipSub {
         let is_sent = |view: &groups::View, part| {
             let left =
                 |(message, of): &(MessageKey, Bits)| of.contains(part) && !outbox.owes(view.peer, *message);
-            view.frames.iter().any(left)
+            !view.available.contains(part) && view.frames.iter().any(left)
         };
         let has_spread = |part: &u32| {
             let (sent, rest): (Vec<_>, Vec<_>) = group.views.iter().partition(|view| is_sent(view, *part));
@@ -500,7 +508,10 @@ impl GossipSub {
                     (early || has_any, !requests.is_empty())
                 }
                 Some(told) => {
-                    let fresh = group.have.without(&told.available).without(&view.available);
+                    // Its publisher learns that a part has arrived.
+                    let acknowledges = !is_everyone && view.is_publisher();
+                    let known = if acknowledges { Bits::default() } else { view.available.clone() };
+                    let fresh = group.have.without(&told.available).without(&known);
                     let ended = told.requests.without(requests).without(&view.received);
                     let begun = requests.without(&told.requests);
                     let useful = if is_everyone { fresh } else { fresh.without(&view.owed) };

@@ -129,6 +129,10 @@ impl GossipSub {
         self.metrics.parts_metadata_received += 1;
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         let is_quiet = group.is_quiet;
+        // A peer that says nothing may be down, or send nothing on purpose.
+        if is_quiet {
+            cx.outbox().prefer(from);
+        }
         let view = group.view(from);
         let begun = metadata.requests.without(&view.requests);
         let ended = view.requests.without(&metadata.requests);
