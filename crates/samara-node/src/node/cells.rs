@@ -201,7 +201,9 @@ impl Node {
         let schedule = &self.config.engine.schedule_publish;
         let receipt = gossip.publish_batch(columns.collect::<Vec<_>>(), schedule);
         if let Some(tracer) = &self.tracer {
-            receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
+            // Cells may have left, and other nodes may have completed columns.
+            let published = receipt.published();
+            published.for_each(|receipt| tracer.published_at(at_unix_ns, &receipt.id, &receipt.topic));
         }
         (at_unix_ns, unix_ns().saturating_sub(at_unix_ns))
     }
