@@ -7,6 +7,7 @@
 //! API, metrics and traces; `docs/guides/pool.md` the pool; `docs/guides/groups.md` the group;
 //! `docs/guides/mix.md` the mix.
 
+pub mod blocks;
 pub mod config;
 mod control;
 mod group;
