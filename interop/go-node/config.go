@@ -23,6 +23,7 @@ type config struct {
 	Network   networkConfig
 	Gossipsub gossipsubConfig
 	Messages  messagesConfig
+	Cells     *cellsConfig
 	Control   struct{ Listen string }
 	Trace     traceConfig
 	Log       struct{ Filter string }
@@ -75,6 +76,7 @@ type gossipsubConfig struct {
 	Overflow           *string
 	SchedulePublish    *schedule `toml:"schedule_publish"`
 	ScheduleForward    *schedule `toml:"schedule_forward"`
+	Parts              struct{ Asking *string }
 }
 
 // schedule is the order in which the copies of several messages leave.
@@ -157,6 +159,9 @@ func (c *config) check() error {
 	if kind != "anonymous with ethereum" && kind != "signed with from-seqno" && kind != "signed with ethereum" {
 		return fmt.Errorf("messages.authenticity and messages.id: found %s, expected anonymous with ethereum, or signed with from-seqno or ethereum", kind)
 	}
+	if c.Cells != nil && c.Gossipsub.Version != "1.3" {
+		return fmt.Errorf("gossipsub.version: found %q, expected \"1.3\" for the section [cells]", c.Gossipsub.Version)
+	}
 	return c.Gossipsub.check()
 }
 
@@ -178,8 +183,10 @@ func (g *gossipsubConfig) check() error {
 		return fmt.Errorf("gossipsub.preset: found %q, expected ethereum, spec or go-libp2p-pubsub", g.Preset)
 	}
 	switch {
-	case g.Version != "" && g.Version != "1.2" && g.Version != "1.1":
-		return refuse("version", g.Version, "\"1.1\" or \"1.2\"")
+	case g.Version != "" && g.Version != "1.3" && g.Version != "1.2" && g.Version != "1.1":
+		return refuse("version", g.Version, "\"1.1\", \"1.2\" or \"1.3\"")
+	case g.Parts.Asking != nil && *g.Parts.Asking != "everyone":
+		return refuse("parts.asking", *g.Parts.Asking, "everyone")
 	case g.GossipToTurnedAway != nil && *g.GossipToTurnedAway:
 		return refuse("gossip_to_turned_away", true, "false")
 	case g.IdontwantOnPublish != nil && *g.IdontwantOnPublish:

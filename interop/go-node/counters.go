@@ -14,15 +14,20 @@ import (
 
 // counters counts the events that the router reports.
 type counters struct {
-	self peer.ID
-	id   func(*pb.Message) string
+	id func(*pb.Message) string
 
 	lock      sync.Mutex
 	protocols map[peer.ID]protocol.ID
 	meshes    map[string]map[peer.ID]bool
 	published, delivered, duplicates,
 	rejected, undeliverable, droppedRPCs,
-	receivedRPCs, answers uint64
+	receivedRPCs, answers,
+	// Of cells: received cells, headers and metadata, cells that the mempools lacked, and columns that
+	// they completed.
+	receivedCells, headers, partsMetadata,
+	missingCells, localColumns,
+	// Partial messages, bodies or answers without effect.
+	unknownGroups, earlyBodies, droppedBodies, refusedAnswers uint64
 	up, down traffic
 	// The ids that the last RPC requested. The router answers before it reads the next RPC.
 	requester peer.ID
@@ -37,13 +42,13 @@ func (t *traffic) add(rpc *pubsub.RPC) {
 	for _, message := range rpc.Publish {
 		payload += len(message.Data)
 	}
+	payload += len(rpc.GetPartial().GetPartialMessage())
 	t.payload += uint64(payload)
 	t.control += uint64(rpc.Size() - payload)
 }
 
-func newCounters(self peer.ID) *counters {
+func newCounters() *counters {
 	return &counters{
-		self:      self,
 		id:        pubsub.DefaultMsgIdFn,
 		protocols: map[peer.ID]protocol.ID{},
 		meshes:    map[string]map[peer.ID]bool{},
@@ -80,21 +85,35 @@ func (c *counters) Prune(p peer.ID, topic string) {
 	delete(c.meshes[topic], p)
 }
 
-// DeliverMessage counts delivered messages. The router also reports own ones.
-func (c *counters) DeliverMessage(message *pubsub.Message) {
+func (c *counters) count(what *uint64) { c.add(what, 1) }
+
+func (c *counters) add(what *uint64, count int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if message.ReceivedFrom == c.self {
-		c.published++
-	} else {
-		c.delivered++
+	*what += uint64(count)
+}
+
+// DeliverMessage counts messages of others: the router does not report own ones here.
+func (c *counters) DeliverMessage(*pubsub.Message) { c.count(&c.delivered) }
+
+// addCells counts the contents of a body.
+func (c *counters) addCells(body *body) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.receivedCells += uint64(body.present.count())
+	if body.header != nil {
+		c.headers++
 	}
 }
 
-func (c *counters) count(what *uint64) {
+// lookedUp counts a column after the look-up of the mempool, before which the node had some cells.
+func (c *counters) lookedUp(had, missing int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	*what++
+	c.missingCells += uint64(had + missing)
+	if missing == 0 {
+		c.localColumns++
+	}
 }
 
 func (c *counters) DuplicateMessage(*pubsub.Message)      { c.count(&c.duplicates) }
@@ -173,6 +192,15 @@ func (c *counters) write(w io.Writer, topics []string) {
 		{"messages_duplicate_total", c.duplicates},
 		{`ignored_total{cause="rejected"}`, c.rejected},
 		{`ignored_total{cause="undeliverable"}`, c.undeliverable},
+		{`ignored_total{cause="partial-topic"}`, c.unknownGroups},
+		{`ignored_total{cause="partial-early"}`, c.earlyBodies},
+		{`ignored_total{cause="partial-pending"}`, c.droppedBodies},
+		{`ignored_total{cause="partial-answers"}`, c.refusedAnswers},
+		{`partial_received_total{kind="parts"}`, c.receivedCells},
+		{`partial_received_total{kind="headers"}`, c.headers},
+		{`partial_received_total{kind="metadata"}`, c.partsMetadata},
+		{"cells_missing_total", c.missingCells},
+		{"columns_local_total", c.localColumns},
 		{"rpcs_received_total", c.receivedRPCs},
 		{`copies_owed_total{reason="answer"}`, c.answers},
 		{`queue_drops_total{cause="newest"}`, c.droppedRPCs},

@@ -56,14 +56,22 @@ func run(c *config) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	counts := newCounters(h.ID())
-	ps, err := newRouter(ctx, h, c, tracer, counts)
+	counts := newCounters()
+	cells, err := newCells(c, counts)
+	if err != nil {
+		return err
+	}
+	ps, err := newRouter(ctx, h, c, tracer, counts, cells)
 	if err != nil {
 		return fmt.Errorf("gossipsub: %w", err)
 	}
 	n := &node{
-		ctx: ctx, host: h, pubsub: ps, counts: counts,
+		ctx: ctx, host: h, pubsub: ps, counts: counts, cells: cells,
 		sequential: c.Gossipsub.sequential(), topics: map[string]*pubsub.Topic{},
+	}
+	if cells != nil {
+		cells.node = n
+		go cells.verify()
 	}
 	if err := n.subscribe(c.Topics); err != nil {
 		return err
@@ -72,7 +80,7 @@ func run(c *config) error {
 	if err != nil {
 		return fmt.Errorf("control.listen: %w", err)
 	}
-	p := newPlan(n.publish)
+	p := newPlan(n)
 	go func() { log.Fatal(http.Serve(control, n.handlers(p))) }()
 	writeLine(map[string]any{
 		"ready": true, "peer_id": h.ID().String(), "listen": n.listen(), "control": control.Addr().String(), "metrics": nil,

@@ -24,10 +24,12 @@ const (
 
 // node is a node with the topics that it has joined.
 type node struct {
-	ctx        context.Context
-	host       host.Host
-	pubsub     *pubsub.PubSub
-	counts     *counters
+	ctx    context.Context
+	host   host.Host
+	pubsub *pubsub.PubSub
+	counts *counters
+	// Nil without cells.
+	cells      *cells
 	sequential bool
 
 	lock   sync.Mutex
@@ -36,14 +38,19 @@ type node struct {
 	subscribed []string
 }
 
-// join returns a topic. Publishing needs no subscription, but being in the mesh does.
-func (n *node) join(name string) (*pubsub.Topic, error) {
+// join returns a topic. Publishing needs no subscription, but being in the mesh does. The first call
+// decides whether the node requests the cells of a column, or only sends them.
+func (n *node) join(name string, cells pubsub.TopicOpt) (*pubsub.Topic, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	if topic := n.topics[name]; topic != nil {
 		return topic, nil
 	}
-	topic, err := n.pubsub.Join(name)
+	var options []pubsub.TopicOpt
+	if _, isColumn := columnOf(name); isColumn && n.cells != nil {
+		options = append(options, cells)
+	}
+	topic, err := n.pubsub.Join(name, options...)
 	if err == nil {
 		n.topics[name] = topic
 	}
@@ -52,7 +59,7 @@ func (n *node) join(name string) (*pubsub.Topic, error) {
 
 func (n *node) subscribe(names []string) error {
 	for _, name := range names {
-		topic, err := n.join(name)
+		topic, err := n.join(name, pubsub.RequestPartialMessages())
 		if err != nil {
 			return fmt.Errorf("topics: %q: %w", name, err)
 		}
@@ -98,12 +105,13 @@ func (n *node) dial(address string) error {
 func (n *node) publish(messages []payload, data [][]byte) error {
 	topics := make([]*pubsub.Topic, len(messages))
 	for i, message := range messages {
-		topic, err := n.join(message.Topic)
+		topic, err := n.join(message.Topic, pubsub.SupportsPartialMessages())
 		if err != nil {
 			return fmt.Errorf("topic %q: %w", message.Topic, err)
 		}
 		topics[i] = topic
 	}
+	n.counts.add(&n.counts.published, len(messages))
 	if len(messages) == 1 || n.sequential {
 		for i, topic := range topics {
 			if err := topic.Publish(n.ctx, data[i]); err != nil {

@@ -28,10 +28,18 @@ type payload struct {
 	RandomBytes int    `json:"random_bytes"`
 }
 
-// publication is a requested publication: a message, or a batch of several.
+// blockSpec is a block of cells.blocks, whose columns the node publishes in cells.
+type blockSpec struct {
+	Group  string   `json:"group"`
+	Topics []string `json:"topics"`
+	Push   []int    `json:"push"`
+}
+
+// publication is a requested publication: a message, a batch of several, or a block.
 type publication struct {
-	AtUnixNs int64     `json:"at_unix_ns"`
-	Batch    []payload `json:"batch"`
+	AtUnixNs int64      `json:"at_unix_ns"`
+	Batch    []payload  `json:"batch"`
+	Block    *blockSpec `json:"block"`
 	payload
 }
 
@@ -46,11 +54,13 @@ type planned struct {
 	TookNs       *int64 `json:"took_ns"`
 
 	messages []payload
+	block    *blockSpec
 }
 
 // plan has the planned publications, which one goroutine executes in the order of time.
 type plan struct {
 	publish func([]payload, [][]byte) error
+	cells   *cells
 
 	lock    sync.Mutex
 	all     []*planned
@@ -60,8 +70,8 @@ type plan struct {
 	changed chan struct{}
 }
 
-func newPlan(publish func([]payload, [][]byte) error) *plan {
-	p := &plan{publish: publish, changed: make(chan struct{}, 1)}
+func newPlan(n *node) *plan {
+	p := &plan{publish: n.publish, cells: n.cells, changed: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -82,6 +92,16 @@ func (p *plan) add(publications []publication) ([]int, error) {
 		if publication.AtUnixNs <= now {
 			return nil, fmt.Errorf("publications[%d].at_unix_ns: found %d, expected a time after %d", i, publication.AtUnixNs, now)
 		}
+		number := len(p.all) + len(added)
+		next := &planned{Number: number, AtUnixNs: publication.AtUnixNs, State: "waiting"}
+		added, numbers = append(added, next), append(numbers, number)
+		if block := publication.Block; block != nil {
+			if err := p.cells.check(block); err != nil {
+				return nil, fmt.Errorf("publications[%d].block.%w", i, err)
+			}
+			next.block, next.Messages = block, len(block.Topics)
+			continue
+		}
 		messages := publication.Batch
 		if messages == nil {
 			messages = []payload{publication.payload}
@@ -94,9 +114,7 @@ func (p *plan) add(publications []publication) ([]int, error) {
 				return nil, fmt.Errorf("publications[%d]: found topic %q and random_bytes %d, expected a name and 0 to %d", i, message.Topic, message.RandomBytes, payloadMax)
 			}
 		}
-		number := len(p.all) + len(added)
-		added = append(added, &planned{Number: number, AtUnixNs: publication.AtUnixNs, State: "waiting", Messages: len(messages), messages: messages})
-		numbers = append(numbers, number)
+		next.messages, next.Messages = messages, len(messages)
 	}
 	p.all = append(p.all, added...)
 	p.waiting = append(p.waiting, added...)
@@ -173,7 +191,13 @@ func (p *plan) run() {
 
 func (p *plan) make(next *planned, data [][]byte) {
 	actual := time.Now().UnixNano()
-	if err := p.publish(next.messages, data); err != nil {
+	var err error
+	if next.block != nil {
+		err = p.cells.publish(next.block)
+	} else {
+		err = p.publish(next.messages, data)
+	}
+	if err != nil {
 		// The run would lack a message, so it fails.
 		log.Fatalf("publication %d: %v", next.Number, err)
 	}

@@ -81,11 +81,14 @@ func set[T any](target *T, value *T) {
 	}
 }
 
-func newRouter(ctx context.Context, h host.Host, c *config, tracer *pubsub.PBTracer, counts *counters) (*pubsub.PubSub, error) {
+func newRouter(ctx context.Context, h host.Host, c *config, tracer *pubsub.PBTracer, counts *counters, cells *cells) (*pubsub.PubSub, error) {
 	g := &c.Gossipsub
-	versions := []protocol.ID{pubsub.GossipSubID_v12, pubsub.GossipSubID_v11, pubsub.GossipSubID_v10}
-	if g.Version == "1.1" {
+	versions := []protocol.ID{pubsub.GossipSubID_v13, pubsub.GossipSubID_v12, pubsub.GossipSubID_v11, pubsub.GossipSubID_v10}
+	switch g.Version {
+	case "", "1.2":
 		versions = versions[1:]
+	case "1.1":
+		versions = versions[2:]
 	}
 	options := []pubsub.Option{
 		pubsub.WithGossipSubParams(g.params()),
@@ -115,6 +118,9 @@ func newRouter(ctx context.Context, h host.Host, c *config, tracer *pubsub.PBTra
 	if c.Messages.ID == "ethereum" {
 		counts.id = ethereumID
 		options = append(options, pubsub.WithMessageIdFn(ethereumID))
+	}
+	if cells != nil {
+		options = append(options, pubsub.WithPartialMessagesExtension(cells.extension()))
 	}
 	return pubsub.NewGossipSub(ctx, h, options...)
 }

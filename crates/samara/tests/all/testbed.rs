@@ -397,16 +397,16 @@ fn any_sixteen_pieces_restore_a_payload() {
     assert!((7.0 / 8.0..2.0).contains(&copies), "{run}");
 }
 
-/// The mempools are those of the simulation, so nodes lack as many cells as there.
-#[test]
-fn cells_complete_the_columns_of_mempools() {
-    let mut testbed = Testbed::start("cells", CELLS, &[]);
+/// Runs [`CELLS`], and compares it with the simulation. The mempools are those of the simulation, so
+/// nodes lack as many cells as there.
+fn cells_complete_columns(name: &str, programs: &[&Path]) {
+    let mut testbed = Testbed::start(name, CELLS, programs);
     let start = Instant::now();
     let Some(run) = testbed.results() else { return };
     assert!(start.elapsed() < Duration::from_secs(50), "the run waited for its deadline");
     let metrics = &run["metrics"];
     assert_eq!(metrics["incomplete"], 0, "{run}");
-    let simulated = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed/cells-simulated");
+    let simulated = testbed.directory.join("simulated");
     let _ = std::fs::remove_dir_all(&simulated);
     let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
     command
@@ -419,6 +419,20 @@ fn cells_complete_the_columns_of_mempools() {
     assert_eq!(missing(&run), missing(&summary["runs"][0]), "{run}");
     let copies = metrics["cells"]["copies_per_missing"].as_f64().expect("a number");
     assert!((1.0..4.0).contains(&copies), "{run}");
+}
+
+#[test]
+fn cells_complete_the_columns_of_mempools() {
+    cells_complete_columns("cells", &[]);
+}
+
+/// Traces have the same message of a column only if all programs write the same bytes.
+#[test]
+fn cells_of_both_implementations_complete_columns() {
+    let (Some(go), samara) = (go_node(), Path::new("samara")) else { return };
+    // Node 2 is the publisher.
+    cells_complete_columns("cells-of-samara", &[samara, go]);
+    cells_complete_columns("cells-of-go", &[go, samara]);
 }
 
 #[test]
@@ -576,12 +590,21 @@ fn go_derives_the_same_identity_from_a_seed() {
 #[test]
 fn rejects_settings_that_go_lacks() {
     let Some(go) = go_node() else { return };
-    let scenario = COLUMNS.replace("withdraw = false", "withdraw = true");
-    let mut testbed = Testbed::start("refused", &scenario, &[go, Path::new("samara")]);
-    let Some((status, errors)) = testbed.end() else { return };
-    assert!(!status.success());
-    assert!(errors.contains("node 0 ended during start (exit status: 2)"), "{errors}");
-    assert!(errors.contains("node-0/node.toml: gossipsub.withdraw: found true, expected false"), "{errors}");
+    for (scenario, from, to, error) in [
+        (COLUMNS, "withdraw = false", "withdraw = true", "withdraw: found true, expected false"),
+        (
+            CELLS,
+            "version = ",
+            "parts = { asking = \"one\" }\nversion = ",
+            "parts.asking: found one, expected everyone",
+        ),
+    ] {
+        let mut testbed = Testbed::start("refused", &scenario.replace(from, to), &[go, Path::new("samara")]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success());
+        assert!(errors.contains("node 0 ended during start (exit status: 2)"), "{errors}");
+        assert!(errors.contains(&format!("node-0/node.toml: gossipsub.{error}")), "{errors}");
+    }
 }
 
 #[test]
