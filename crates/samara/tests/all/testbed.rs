@@ -1,14 +1,15 @@
-//! Tests of `samara testbed`: real processes of samara and of go-libp2p-pubsub (`interop/go-node`)
-//! over emulated links, and runs whose nodes fail.
+//! Tests of `samara testbed`: real processes of samara, of go-libp2p-pubsub (`interop/go-node`) and of
+//! rust-libp2p (the example `rust_node` of `samara-interop`) over emulated links, and runs whose nodes
+//! fail.
 //!
-//! They need permission to emulate links, and some need Go. Without these they print that they were
-//! skipped, or fail if `SAMARA_REQUIRE_PEERS` is set.
+//! They need permission to emulate links, and some need Go or the example. Without these they print
+//! that they were skipped, or fail if `SAMARA_REQUIRE_PEERS` is set.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -89,7 +90,9 @@ preset = "ethereum"
 version = "1.3"
 [columns]
 blobs = 4
-custody = 64
+blob_size = "64 KiB"
+count = 64
+custody = 32
 publisher = 2
 slots = 2
 slot_interval = "2 s"
@@ -205,6 +208,17 @@ fn go_node() -> Option<&'static Path> {
         skipped("found no Go, so the test beside go-libp2p-pubsub did not run");
     }
     program
+}
+
+/// The node of rust-libp2p. Cargo builds the examples of all packages for the tests of the workspace, and
+/// not for those of this package; `None` then.
+fn rust_node() -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_BIN_EXE_samara")).with_file_name("examples").join("rust_node");
+    if !program.exists() {
+        skipped("found no rust_node; build it with `cargo build -p samara-interop --example rust_node`");
+        return None;
+    }
+    Some(program)
 }
 
 /// A running testbed, whose nodes end with it.
@@ -400,6 +414,9 @@ fn any_sixteen_pieces_restore_a_payload() {
 /// Runs [`CELLS`], and compares it with the simulation. The mempools are those of the simulation, so
 /// nodes lack as many cells as there.
 fn cells_complete_columns(name: &str, programs: &[&Path]) {
+    // Nodes forget groups after some seconds, so networks must not delay each other.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut testbed = Testbed::start(name, CELLS, programs);
     let start = Instant::now();
     let Some(run) = testbed.results() else { return };
@@ -426,13 +443,41 @@ fn cells_complete_the_columns_of_mempools() {
     cells_complete_columns("cells", &[]);
 }
 
-/// Traces have the same message of a column only if all programs write the same bytes.
+/// Traces have the same message of a column only if all programs write the same bytes. Node 2 is the
+/// publisher.
 #[test]
-fn cells_of_both_implementations_complete_columns() {
+fn cells_of_go_complete_columns() {
     let (Some(go), samara) = (go_node(), Path::new("samara")) else { return };
-    // Node 2 is the publisher.
-    cells_complete_columns("cells-of-samara", &[samara, go]);
-    cells_complete_columns("cells-of-go", &[go, samara]);
+    cells_complete_columns("cells-of-go", &[samara, samara, go]);
+    let Some(rust) = rust_node() else { return };
+    cells_complete_columns("cells-of-samara", &[go, &rust, samara]);
+    cells_complete_columns("cells-of-go-for-rust", &[&rust, samara, go]);
+}
+
+#[test]
+fn cells_of_rust_complete_columns() {
+    let Some(rust) = rust_node() else { return };
+    cells_complete_columns("cells-for-rust", &[Path::new("samara"), &rust]);
+}
+
+#[test]
+fn rejects_what_rust_lacks() {
+    let Some(rust) = rust_node() else { return };
+    for (from, to, error) in [
+        ("publisher = 2", "publisher = 0", "rust_node publishes no messages"),
+        ("version = ", "withdraw = true\nversion = ", "gossipsub.withdraw: found true, expected false"),
+        (
+            "version = ",
+            "parts = { asking = \"one\" }\nversion = ",
+            "gossipsub.parts: found { asking = \"one\" }",
+        ),
+    ] {
+        let mut testbed =
+            Testbed::start("refused-by-rust", &CELLS.replace(from, to), &[&rust, Path::new("samara")]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success());
+        assert!(errors.contains(error), "{errors}");
+    }
 }
 
 #[test]
