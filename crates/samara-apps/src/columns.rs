@@ -1,6 +1,7 @@
 //! Data availability sampling: a publisher's columns, and nodes that each custody some of them.
 
 mod cells;
+mod spoof;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct Blocks<M = Message> {
     index: FxHashMap<Topic, u32>,
     /// The messages, slot by slot and segment by segment.
     pub messages: Vec<Arc<M>>,
+    /// Number of the first segments of a block, which the publisher sends.
+    sent: u32,
 }
 
 /// A segment of a block in the form of an engine.
@@ -106,7 +109,7 @@ impl<M: Segment> Blocks<M> {
                 Arc::new(M::new(topic, number, data.into()))
             })
             .collect();
-        Self { topics, index, messages }
+        Self { topics, index, messages, sent: workload.sent() }
     }
 }
 
@@ -132,6 +135,12 @@ impl<M> Blocks<M> {
     /// Returns the numbers of a slot's segments.
     pub fn of_slot(&self, slot: u32) -> Range<ColumnId> {
         slot * self.count()..(slot + 1) * self.count()
+    }
+
+    /// Returns the numbers of the segments of a slot that the publisher sends.
+    fn sent_of(&self, slot: u32) -> Range<ColumnId> {
+        let first = slot * self.count();
+        first..first + self.sent
     }
 }
 
@@ -203,6 +212,11 @@ pub trait Spreading:
     /// Returns what a hostile node sends in place of a frame, where that depends on the protocol.
     fn forge(_: Misconduct, frame: &Self::Frame, _: &mut NodeRng) -> Option<Self::Frame> {
         Some(frame.clone())
+    }
+
+    /// Claims to have what a frame announces, and returns the frame without the announcements.
+    fn spoof(_: &Node<Self>, frame: Self::Frame, _: &mut Cx<'_, Self>) -> Self::Frame {
+        frame
     }
 
     /// Returns the names by which requests ask for the segments in a frame, and those for which the
@@ -358,6 +372,8 @@ pub struct Node<E: Spreading = GossipSub> {
     repair: Option<Arc<Repairing>>,
     /// The segments of each slot, if the node can rebuild blocks.
     held: FxHashMap<u32, Held>,
+    /// Whether the node claims to have every announced piece, and requests none.
+    pub spoofs: bool,
     /// Set if the node exchanges cells.
     cells: Option<Box<cells::CellNode>>,
     /// Events that wait for the application's context.
@@ -389,6 +405,7 @@ impl<E: Spreading> Node<E> {
             publishing: 0..0,
             repair,
             held: FxHashMap::default(),
+            spoofs: false,
             cells: None,
             reports: Vec::new(),
         }
@@ -475,7 +492,7 @@ impl<E: Spreading> App for Node<E> {
                 if E::publish_cells(self, slot, &Schedule::Sequential, cx) {
                     return;
                 }
-                self.publishing = self.shared.of_slot(slot);
+                self.publishing = self.shared.sent_of(slot);
                 self.publish_next(cx);
             }
             Command::PublishBatch { slot, schedule } => {
@@ -483,7 +500,7 @@ impl<E: Spreading> App for Node<E> {
                     return;
                 }
                 let message = |column: ColumnId| Arc::clone(&self.shared.messages[column as usize]);
-                self.engine.publish_all(self.shared.of_slot(slot).map(message).collect(), &schedule, cx);
+                self.engine.publish_all(self.shared.sent_of(slot).map(message).collect(), &schedule, cx);
             }
         }
     }
@@ -496,6 +513,11 @@ impl<E: Spreading> App for Node<E> {
             TimerToken(REPAIRED..) => self.rebuild((token.0 - REPAIRED) as u32, cx),
             token => self.engine.handle(Input::Timer(token), cx),
         }
+    }
+
+    fn frame(&mut self, peer: PeerId, frame: E::Frame, cx: &mut EngineCx<'_, Self>) {
+        let frame = if self.spoofs { E::spoof(self, frame, cx) } else { frame };
+        self.engine.handle(Input::Frame { peer, frame }, cx);
     }
 
     fn observe(&mut self, event: E::Event, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {

@@ -35,6 +35,11 @@ pub trait App: Send + Sized + 'static {
         self.engine().handle(Input::Timer(token), cx);
     }
 
+    /// Handles a frame from a peer: it is for the engine.
+    fn frame(&mut self, peer: PeerId, frame: <Self::Engine as Engine>::Frame, cx: &mut EngineCx<'_, Self>) {
+        self.engine().handle(Input::Frame { peer, frame }, cx);
+    }
+
     fn observe(
         &mut self,
         event: <Self::Engine as Engine>::Event,
@@ -79,7 +84,7 @@ impl<A: App> Engine for Host<A> {
             Input::Timer(token) => app.timer(token, &mut inner),
             Input::LinkDown { peer } => app.engine().handle(Input::LinkDown { peer }, &mut inner),
             Input::DialFailed { identity } => app.engine().handle(Input::DialFailed { identity }, &mut inner),
-            Input::Frame { peer, frame } => app.engine().handle(Input::Frame { peer, frame }, &mut inner),
+            Input::Frame { peer, frame } => app.frame(peer, frame, &mut inner),
         }
         for event in events.drain(..) {
             app.observe(event, neighbours, cx);

@@ -59,7 +59,7 @@ pub fn builtins() -> &'static [Builtin] {
         "payload-size" "95 s",
         "payload-uplink" "200 s",
         "payload-nodes" "635 s",
-        "payload-faults" "110 s",
+        "payload-faults" "370 s",
         "payload-geography" "740 s",
         "payload-real" "3 s",
         "peerdas-reference" "7 s",

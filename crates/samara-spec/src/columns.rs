@@ -8,7 +8,7 @@ use crate::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, Protoco
 use crate::messages::{FLOODSUB, FloodParameters, PLUMTREE, PlumtreeParameters};
 use crate::{Checks, Scenario, is_default};
 use samara_engine::units::{Rate, Share, Size, Span};
-use samara_engine::{NodeRng, Purpose};
+use samara_engine::{NodeRng, Purpose, derive_seed};
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
 use samara_scenario::study::withholding;
@@ -171,6 +171,15 @@ pub struct Pieces {
     /// Share of the nodes that forward and announce nothing.
     #[serde(skip_serializing_if = "Share::is_zero")]
     pub silent: Share,
+    /// Share of the nodes that request nothing, and answer every IHAVE with an IDONTWANT of its pieces
+    /// to all mesh peers. They push and announce what they receive. The draw is independent of that of
+    /// `withholding`.
+    #[serde(skip_serializing_if = "Share::is_zero")]
+    pub spoofing: Share,
+    /// Number of pieces that the publisher never sends: the last ones. If fewer than `columns.count`
+    /// remain, no node can be done.
+    #[serde(skip_serializing_if = "is_default")]
+    pub omitted: u32,
     /// Bytes of one copy of the payload, for the count of copies; those of all its pieces if absent.
     pub payload: Option<Size>,
 }
@@ -196,9 +205,19 @@ impl Default for Pieces {
             joined: None,
             withholding: Share::default(),
             silent: Share::default(),
+            spoofing: Share::default(),
+            omitted: 0,
             payload: None,
         }
     }
+}
+
+/// The nodes with a fault of [`Pieces`], by fault. A node can have several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultyNodes {
+    pub withholding: Vec<u32>,
+    pub silent: Vec<u32>,
+    pub spoofing: Vec<u32>,
 }
 
 /// Bytes of the header of a piece (`samara_gossipsub::Piece`).
@@ -339,17 +358,26 @@ impl Columns {
         if coded { Some(self.count) } else { self.custody_needed }
     }
 
-    /// Returns the nodes that answer no request, and those that forward nothing, of a network.
-    pub fn faulty(&self, nodes: u32, seed: u64) -> [Vec<u32>; 2] {
-        let Some(pieces) = &self.pieces else { return Default::default() };
-        let draw = |share: Share| {
+    /// Returns the faulty nodes of a network.
+    pub fn faulty(&self, nodes: u32, seed: u64) -> FaultyNodes {
+        let Some(pieces) = &self.pieces else { return FaultyNodes::default() };
+        let draw = |share: Share, seed: u64| {
             if share.is_zero() {
                 return Vec::new();
             }
             let percent = (share.fraction() * 100.0).round() as u32;
             withholding(nodes, percent, seed)
         };
-        [pieces.withholding, pieces.silent].map(draw)
+        FaultyNodes {
+            withholding: draw(pieces.withholding, seed),
+            silent: draw(pieces.silent, seed),
+            spoofing: draw(pieces.spoofing, derive_seed(seed, 0, Purpose::Hostile)),
+        }
+    }
+
+    /// Returns the number of the first segments of a block, which the publisher sends.
+    pub fn sent(&self) -> u32 {
+        self.segments().saturating_sub(self.pieces.as_ref().map_or(0, |pieces| pieces.omitted))
     }
 
     /// Returns the bytes of one copy of the pieces' payload.
@@ -627,8 +655,14 @@ impl Checks<'_> {
             }
             self.range("columns.pieces.joined", joined, workload.count, workload.segments());
         }
-        let shares = [("withholding", pieces.withholding), ("silent", pieces.silent)];
+        let shares =
+            [("withholding", pieces.withholding), ("silent", pieces.silent), ("spoofing", pieces.spoofing)];
         self.shares("columns.pieces", shares);
+        if pieces.omitted > 0 && pieces.omitted >= workload.segments() {
+            let (omitted, segments) = (pieces.omitted, workload.segments());
+            let message = format!("is {omitted} of {segments} pieces; expected fewer, so that one is sent");
+            self.wrong("columns.pieces.omitted", message);
+        }
         if pieces.payload.is_some_and(|payload| payload.bytes() == 0) {
             self.wrong("columns.pieces.payload", "is 0 B; expected the bytes of one copy");
         }

@@ -253,9 +253,12 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "columns.cells.upgraded: all real nodes exchange cells; expected \"100 %\"",
         ),
         (
-            pieces.is_some_and(|pieces| !pieces.withholding.is_zero() || !pieces.silent.is_zero()),
-            "columns.pieces: nodes that withhold or are silent exist in the simulator only; remove withholding and \
-             silent for the testbed",
+            pieces.is_some_and(|pieces| {
+                let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
+                pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())
+            }),
+            "columns.pieces: faults exist in the simulator only; remove withholding, silent, spoofing and omitted for \
+             the testbed",
         ),
         (
             scenario.transport.node_delay.is_some(),

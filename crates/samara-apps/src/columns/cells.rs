@@ -190,6 +190,10 @@ impl Spreading for GossipSub {
         Some(RpcFrame::new(Rpc { partial: Some(Box::new(forged)), ..Rpc::default() }))
     }
 
+    fn spoof(node: &Node, frame: RpcFrame, cx: &mut EngineCx<'_>) -> RpcFrame {
+        super::spoof::claim(&node.engine, frame, cx)
+    }
+
     fn names(frame: &RpcFrame) -> [Items; 2] {
         names(frame)
     }

@@ -552,8 +552,16 @@ fn deadline(row: &Row) -> Span {
 }
 
 /// Returns a sentence if no schedule can bring all nodes of a run to their columns in time: if the
-/// bound of the mean time is beyond the deadline.
+/// publisher sends too few pieces, or the bound of the mean time is beyond the deadline.
 fn impossible(row: &Row) -> Option<String> {
+    let workload = row.first().point.scenario.part::<Columns>();
+    let (sent, needed) = (workload.sent(), workload.needed().unwrap_or_else(|| workload.segments()));
+    if workload.pieces.is_some() && sent < needed {
+        let label = &row.label;
+        return Some(format!(
+            "The publisher of \"{label}\" sends {sent} pieces, and a node needs {needed}, so none can be done."
+        ));
+    }
     let (bound, deadline) = (row.mean(|m| m.lower_bound_ms), deadline(row));
     (bound > deadline.millis_f64()).then(|| {
         let bound = ms(bound);

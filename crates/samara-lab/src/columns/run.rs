@@ -214,7 +214,7 @@ pub(crate) fn run(
     let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
     let upgraded = upgraded(workload, scenario.network.nodes, point.seed);
-    let [withholding, silent] = workload.faulty(scenario.network.nodes, point.seed);
+    let faulty = workload.faulty(scenario.network.nodes, point.seed);
     let mut withhold = (*configs[0]).clone();
     withhold.gossip.iwant_ids_max = 0;
     let withhold = Arc::new(withhold);
@@ -225,9 +225,9 @@ pub(crate) fn run(
         let is_old =
             upgraded.as_ref().is_some_and(|upgraded| !upgraded.get(host as usize).is_some_and(|new| *new));
         let kind = if is_old { kind + configs.len() / 2 } else { kind };
-        let config = if silent.contains(&host) {
+        let config = if faulty.silent.contains(&host) {
             &undecided
-        } else if withholding.contains(&host) {
+        } else if faulty.withholding.contains(&host) {
             &withhold
         } else {
             &configs[kind]
@@ -322,14 +322,15 @@ impl World<'_> {
         let shared = Arc::clone(&blocks);
         let plan = CellPlan::new(workload, seed).map(Arc::new);
         let cells = plan.clone().zip(upgraded(workload, scenario.network.nodes, seed));
-        let [_, silent] = workload.faulty(scenario.network.nodes, seed);
+        let faulty = workload.faulty(scenario.network.nodes, seed);
         let factory = move |host: u32| {
             let (engine, outbox) = engine(host);
             let joins = custody[host as usize].clone();
-            let time = if silent.contains(&host) { NEVER } else { validation[host as usize] };
+            let time = if faulty.silent.contains(&host) { NEVER } else { validation[host as usize] };
             let processor = Processor::new(time, Stalls::new(stalled, host, seed));
             let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
             let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
+            node.spoofs = faulty.spoofing.contains(&host);
             if let (Some((plan, upgraded)), true) = (&cells, Some(host) != observer)
                 && upgraded[host as usize]
             {

@@ -77,7 +77,13 @@ fn pieces(draw: &mut Draw, least_bps: f64) {
         draw.set("columns.pieces.parity", parity);
     }
     draw.maybe(0.3, "columns.pieces.topics", &["each"]);
-    draw.maybe(0.2, "columns.pieces.withholding", &["20 %"]);
+    for fault in ["withholding", "silent", "spoofing"] {
+        draw.maybe(0.2, &format!("columns.pieces.{fault}"), &["20 %"]);
+    }
+    if draw.chance(0.2) {
+        let omitted = draw.number(0..=count - 1);
+        draw.set("columns.pieces.omitted", omitted);
+    }
 }
 
 /// Draws blocks whose cells spread one by one: the format of Ethereum fixes their size.
@@ -114,7 +120,8 @@ fn connected(measured: &ColumnsMeasured, harmed: &[bool]) -> Vec<bool> {
         });
         is_connected(&graph, &outside.collect::<Vec<bool>>())
     };
-    (0..workload.segments()).map(is_in).collect()
+    // Nobody has what the publisher does not send.
+    (0..workload.segments()).map(|segment| segment < workload.sent() && is_in(segment)).collect()
 }
 
 pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
@@ -122,8 +129,10 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
     let workload: &Columns = scenario.part();
     let seed = measured.point.seed;
     let mut harmed = harmed(scenario, seed);
-    // Behind nodes that answer no request, others may miss pieces.
-    for host in workload.faulty(scenario.network.nodes, seed).concat() {
+    // Behind nodes that answer no request, others may miss pieces, and nodes that request none miss
+    // some themselves.
+    let faulty = workload.faulty(scenario.network.nodes, seed);
+    for host in [faulty.withholding, faulty.silent, faulty.spoofing].concat() {
         harmed[host as usize] = true;
     }
     let mut broken = Vec::new();

@@ -46,6 +46,29 @@ fn nodes_that_answer_nothing_delay_the_others_a_little() {
 }
 
 #[test]
+fn nodes_that_claim_to_have_all_delay_the_others_a_little() {
+    let claims = |share| results(&[("columns.pieces.spoofing", share)], &["tuned", "near-coded"], 1);
+    let (none, many) = (claims("0 %"), claims("30 %"));
+    for (none, many) in none.iter().zip(&many) {
+        // Eighteen of 59 request nothing, and the claims keep pushes from them.
+        assert_eq!((none.metrics.incomplete, many.metrics.incomplete), (0, 18), "{}", many.run.name);
+        assert!(p50(many) < 1.2 * p50(none), "{} {}", p50(none), p50(many));
+    }
+}
+
+#[test]
+fn code_replaces_pieces_that_the_publisher_never_sends() {
+    let omit = |count, run| results(&[("columns.pieces.omitted", count)], &[run], 1).remove(0);
+    assert_eq!(omit("32", "near-coded").metrics.incomplete, 0);
+    let short = omit("33", "near-coded");
+    assert_eq!((short.metrics.incomplete, short.metrics.time_to_custody_ms), (59, None));
+    // Without a code, all nodes have all but one.
+    let uncoded = omit("1", "near");
+    assert_eq!(uncoded.metrics.incomplete, 59);
+    assert!((uncoded.metrics.delivery_ratio - 63.0 / 64.0).abs() < 1e-9);
+}
+
+#[test]
 fn limit_over_all_links_keeps_copies_out_of_the_queue_before_the_uplink() {
     let slow = [("network.uplink", "15 Mbit/s"), ("network.downlink", "30 Mbit/s")];
     let with = &results(&slow, &["near"], 1)[0];
