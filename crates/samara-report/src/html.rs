@@ -373,6 +373,7 @@ fn explorer(explorer: &Explorer) -> Markup {
         "each": each,
         "panels": data,
         "deadline": line,
+        "bounds": explorer.bounds.iter().map(|(_, times)| times).collect::<Vec<_>>(),
         "nodes": nodes,
         "regions": explorer.regions.0,
         "region": region,
@@ -393,6 +394,9 @@ fn explorer(explorer: &Explorer) -> Markup {
                     i.dashed[panel.colour >= HUES] style=(format!("color:var(--c{})", panel.colour % HUES)) {}
                     (panel.label)
                 }
+            }
+            @for (name, _) in &explorer.bounds {
+                span { i.lower {} (name) }
             }
             @if let Some((_, name, is_near)) = deadline {
                 span { i.deadline {} (name) @if !is_near { ", right of the figure" } }

@@ -113,7 +113,7 @@ pub enum Part {
     /// A folded file: its name and its text.
     Source(String, String),
     /// Curves that readers can explore.
-    Explorer(Explorer),
+    Explorer(Box<Explorer>),
     /// Links to other pages, each with a verdict and a figure.
     Cards(Vec<Card>),
 }
@@ -308,6 +308,9 @@ pub struct Explorer {
     /// For the left and the right panel: the kind of item that has a curve, and the caption.
     pub each: [(String, String); 2],
     pub panels: Vec<Panel>,
+    /// Lower bounds of the comparison: the name of each, and the times in milliseconds before which so
+    /// many items cannot be complete, sorted.
+    pub bounds: Vec<(String, Vec<f64>)>,
     /// The names of regions, and the region of each node by its number; both empty without regions.
     pub regions: (Vec<String>, Vec<u16>),
     /// The same curves as figures, for readers without scripts.

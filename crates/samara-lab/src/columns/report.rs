@@ -342,6 +342,7 @@ fn explorer(report: &Report<'_>) -> Section {
         each: [("column", "Columns: share of their subscribers"), ("node", "Nodes: share of their columns")]
             .map(|(name, caption)| (name.to_owned(), caption.to_owned())),
         panels,
+        bounds: lower_bounds(&first_rows(report).collect::<Vec<_>>()),
         regions: first_seeds(report).next().map(|result| result.regions.clone()).unwrap_or_default(),
         figures,
     };
@@ -349,7 +350,7 @@ fn explorer(report: &Report<'_>) -> Section {
         "The share of nodes that have all their columns, for each run. Point at a curve to identify it; click to keep it \
          selected. Keyboard: arrows, Enter and Escape.{hidden}"
     );
-    Section::new("When nodes are done", text, Part::Explorer(explorer))
+    Section::new("When nodes are done", text, Part::Explorer(Box::new(explorer)))
 }
 
 /// Returns the arrivals of the first slot of a run's first seed.
@@ -435,14 +436,19 @@ fn comparison(report: &Report<'_>, panels: &[Panel]) -> (Figure, String) {
         Lines::new("", scales, runs.iter().map(|(panel, times)| spread::line(panel, times)).collect());
     let hidden = lines.hidden();
     lines.title = "Share of nodes that have all their columns".to_owned();
-    lines.lines.extend(lower_bounds(&rows));
+    lines.lines.extend(lower_bounds(&rows).into_iter().map(|(label, bounds)| Line {
+        label,
+        points: spread::steps(&bounds),
+        style: Style::Bound,
+        ..Line::default()
+    }));
     lines.lines.extend(bound);
     (Figure::new("custody", hidden.trim_start(), lines), hidden)
 }
 
-/// Returns the curves of the shares of nodes that can be complete: one if runs have the same, one for
-/// each of a few runs, or none.
-fn lower_bounds(rows: &[&Row]) -> Vec<Line> {
+/// Returns the names and times of the curves of the shares of nodes that can be complete: one for each
+/// of a few runs, or one that holds for all.
+fn lower_bounds(rows: &[&Row]) -> Vec<(String, Vec<f64>)> {
     let mut curves: Vec<(&str, &[f64])> = Vec::new();
     for row in rows {
         let bounds = row.first().bounds_ms.as_slice();
@@ -450,14 +456,20 @@ fn lower_bounds(rows: &[&Row]) -> Vec<Line> {
             curves.push((row.label.as_str(), bounds));
         }
     }
+    if curves.len() > BOUNDS_MAX {
+        let nodes = curves.iter().map(|(_, bounds)| bounds.len()).min().unwrap_or(0);
+        let least =
+            |place: usize| curves.iter().map(|(_, bounds)| bounds[place]).fold(f64::INFINITY, f64::min);
+        let is_same = curves.iter().all(|(_, bounds)| bounds.len() == nodes);
+        let all = is_same.then(|| ("lower bound of all runs".to_owned(), (0..nodes).map(least).collect()));
+        return all.into_iter().collect();
+    }
     let is_single = curves.len() == 1;
-    let line = |(label, bounds): &(&str, &[f64])| Line {
-        label: if is_single { "lower bound".to_owned() } else { format!("lower bound of {label}") },
-        points: spread::steps(bounds),
-        style: Style::Bound,
-        ..Line::default()
+    let named = |(label, bounds): (&str, &[f64])| {
+        let name = if is_single { "lower bound".to_owned() } else { format!("lower bound of {label}") };
+        (name, bounds.to_vec())
     };
-    if curves.len() > BOUNDS_MAX { Vec::new() } else { curves.iter().map(line).collect() }
+    curves.into_iter().map(named).collect()
 }
 
 /// Returns what times mean if nodes are incomplete, and whether all nodes can be complete.

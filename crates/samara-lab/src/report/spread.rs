@@ -113,8 +113,9 @@ pub(crate) fn section<D: Data>(
             ("node".to_owned(), format!("Nodes: share of the {item}s")),
         ],
         panels,
+        bounds: Vec::new(),
         regions: of(shown[0].first()).1.clone(),
         figures: vec![Figure::new("spread-of-items", "", lines)],
     };
-    Some(Section::new(format!("Single {item}s"), text, Part::Explorer(explorer)))
+    Some(Section::new(format!("Single {item}s"), text, Part::Explorer(Box::new(explorer))))
 }

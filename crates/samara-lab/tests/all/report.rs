@@ -247,6 +247,10 @@ fn figures_of_completion_have_the_deadline_and_bars_say_whose_they_are() {
     let near = columns(&[("columns.deadline", "650 ms")]);
     let html = near.html();
     assert!(html.contains("\"deadline\":[650.0,\"deadline 650 ms\"]"));
+    // The curve of the bound of 39 nodes, which both runs share.
+    assert!(html.contains("<i class=\"lower\"></i>lower bound</span>"));
+    let bounds = html.split("\"bounds\":[[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    assert_eq!(bounds.split(',').count(), 39);
     assert!(html.contains("class=\"bar part\"") && html.contains(" of 39 nodes finished</small>"));
     let custody = near.figures().into_iter().find(|(name, _)| name == "custody").unwrap().1;
     assert!(custody.contains("deadline 650 ms"), "{custody}");

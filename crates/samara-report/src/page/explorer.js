@@ -1,6 +1,6 @@
 const startExplorer = () => {
   if (!RUNS || !RUNS.panels.length) return;
-  const { axis, each, panels, deadline } = RUNS;
+  const { axis, each, panels, deadline, bounds } = RUNS;
   const shared = Math.max(...panels.map((panel) => panel.last_ms), 1, deadline ? deadline[0] : 0);
   // The comparison has one curve per run: the share of complete right curves over time.
   const done = panels.map((panel, i) => ({ key: i, label: panel.label, colour: panel.colour, times: Float64Array.from(panel.curves[1], ({ times }) => times[times.length - 1]) }));
@@ -92,6 +92,8 @@ const startExplorer = () => {
         ctx.setLineDash(curve.colour < HUES ? [] : [9, 4]);
         trace(ctx, curve.times, s);
       }
+      ctx.strokeStyle = style("--ink"); ctx.lineWidth = 1.5; ctx.setLineDash([5, 4]);
+      for (const times of bounds) trace(ctx, times, s);
       ctx.setLineDash([]);
     }
     if (deadline && deadline[0] <= s.last) {

@@ -78,6 +78,7 @@ fn page(item: &str) -> Page {
         panels_heading: ("Curves".to_owned(), String::new()),
         each: [item, "node"].map(|name| (name.to_owned(), name.to_owned())),
         panels: (0..9).map(panel).collect(),
+        bounds: vec![("lower bound".to_owned(), (0..NODES).map(f64::from).collect())],
         regions: (
             vec!["Europe".to_owned(), "Asia".to_owned()],
             (0..NODES).map(|node| u16::from(node % 3 == 0)).collect(),
@@ -97,7 +98,7 @@ fn page(item: &str) -> Page {
             Section::new("Figures", "", all),
             Section::new("A long figure", "", vec![Figure::new("long", "", long)]),
             Section::new("A table", "", table),
-            Section::new("Runs", "", Part::Explorer(explorer)),
+            Section::new("Runs", "", Part::Explorer(Box::new(explorer))),
         ],
         ..Page::default()
     }
