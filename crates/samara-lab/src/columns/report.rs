@@ -11,7 +11,7 @@ use samara_spec::columns::Columns;
 use super::metrics::{CellMetrics, ColumnMetrics, ColumnsData};
 use crate::report::{self, Body, Bound, Column, Results, Runs, Shown, of, spread};
 use crate::results::Outcome;
-use crate::statistics::Statistics;
+use crate::statistics::{Spread, Statistics};
 
 /// Maximum number of runs that a sentence names, and of sentences about incomplete runs.
 const NAMES_MAX: usize = 4;
@@ -93,6 +93,7 @@ pub(super) fn body(report: &Report<'_>) -> Body {
     if !report.is_sweep() && !report.rows.is_empty() {
         sections.push(spread(report));
     }
+    sections.extend(by_region(report));
     sections.extend(cells(report));
     details.push(cost(report));
     // Means over the nodes that happened to finish do not compare.
@@ -216,6 +217,36 @@ fn custody(report: &Report<'_>) -> Table {
         shown.look = if is_best(report, row) { Look::Good } else { Look::Plain };
     }
     table
+}
+
+/// Returns the medians by the publisher's region, if it differs between seeds.
+fn by_region(report: &Report<'_>) -> Option<Section> {
+    let region = |result: &Outcome<ColumnsData>| {
+        let publisher = result.point.scenario.part::<Columns>().publisher;
+        result.regions.1.get(publisher as usize).copied()
+    };
+    let (first, names) = report.rows.first().map(|row| (row, &row.first().regions.0))?;
+    let seeds = |of: u16| first.all.iter().filter(|result| region(result) == Some(of)).count();
+    let regions: Vec<u16> = (0..names.len() as u16).filter(|of| seeds(*of) > 0).collect();
+    if regions.len() < 2 {
+        return None;
+    }
+    let headings = regions.iter().map(|of| {
+        let name = &names[usize::from(*of)];
+        format!("{name} ({})", plural(seeds(*of) as f64, "seed"))
+    });
+    let table = report.table_of(headings, |row| {
+        let median = |of: &u16| {
+            let own = row.all.iter().filter(|result| region(result) == Some(*of));
+            let medians: Vec<f64> =
+                own.filter_map(|result| Some(result.metrics.time_to_custody_ms?.p50)).collect();
+            Spread::of(&medians).map_or_else(|| ms(f64::NAN), |spread| spread.written(Unit::Milliseconds))
+        };
+        regions.iter().map(median).collect()
+    });
+    let text = "The median of the time to custody by the region of the publisher. Means over seeds, with 95 % confidence \
+                intervals.";
+    Some(Section::new("By the publisher's region", text, table))
 }
 
 fn spread(report: &Report<'_>) -> Section {

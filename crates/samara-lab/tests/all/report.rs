@@ -100,6 +100,23 @@ fn columns_have_a_curve_for_each_run_and_two_panels_for_each() {
 }
 
 #[test]
+fn medians_are_shown_by_the_publishers_region() {
+    let seeds = |seeds| {
+        let set = [("network.nodes", "30"), ("network.topology.degree", "12"), ("scenario.seeds", seeds)];
+        let page = report("payload-geography", &set, &["phase"]);
+        page.sections.into_iter().find(|section| section.heading == "By the publisher's region")
+    };
+    let section = seeds("[1, 2, 3, 4, 5, 6]").unwrap();
+    let [Part::Table(table)] = section.parts.as_slice() else { panic!("one table") };
+    let regions = &table.headings[1..];
+    let of = |heading: &String| heading.split(['(', ' ']).find_map(|word| word.parse::<usize>().ok());
+    assert!(regions.len() > 1 && regions.iter().filter_map(of).sum::<usize>() == 6, "{regions:?}");
+    assert!(table.rows[0].cells.iter().all(|cell| cell.contains("ms")), "{:?}", table.rows[0].cells);
+    // A single region compares nothing.
+    assert!(seeds("[1]").is_none());
+}
+
+#[test]
 fn items_of_all_kinds_have_curves_paths_and_a_race() {
     let small = [("network.nodes", "30"), ("network.topology", "{ degree = 8 }")];
     let messages = [("messages.duration", "2 s"), ("messages.warm_up", "3 s"), ("messages.cool_down", "3 s")];
