@@ -64,7 +64,8 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
     body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
-    let others = others.map(|table| Section::new("Comparison with published figures", "", table));
+    let text = agreement(&summary.published);
+    let others = others.map(|table| Section::new("Comparison with published figures", text, table));
     let mut sections = body.sections;
     sections.extend(explain::section(findings));
     sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));
@@ -188,6 +189,16 @@ fn left_out(loaded: &Loaded) -> Option<String> {
     let count = all.iter().filter(|figure| !loaded.meets_conditions(figure)).count();
     let figures = plural(count as f64, "published figure");
     (count > 0).then(|| format!("{figures} left out: they describe the scenario without the changed keys."))
+}
+
+/// Returns a sentence on how many published figures ours agree with, and on the mean difference.
+pub(crate) fn agreement(published: &[PublishedComparison]) -> String {
+    let within = published.iter().filter(|known| known.figure.holds(known.ours.mean)).count();
+    let mean = published.iter().map(PublishedComparison::deviation).sum::<f64>() / published.len() as f64;
+    let (count, mean) = (published.len(), signed_percent(mean));
+    format!(
+        "{within} of {count} published figures are within their tolerances. The mean difference is {mean}."
+    )
 }
 
 /// Published figures beside ours. What we refute comes with its cause.

@@ -109,7 +109,12 @@ impl Row {
             claim: figure.claim.clone(),
             theirs: format!("{}{}", figure.relation.words(), written(figure.value)),
             ours: spread.unwrap_or_else(|| "no result".to_owned()),
-            tolerance: figure.tolerance.to_string(),
+            tolerance: match figure.range {
+                None => figure.tolerance.to_string(),
+                Some([least, most]) => {
+                    format!("{}, or {} to {}", figure.tolerance, number(least), written(most))
+                }
+            },
             verdict: ours.map_or(Verdict::Open, |ours| figure.verdict(ours.mean)),
             reason: figure.refuted.clone().unwrap_or_default(),
             evidence: format!("`samara run {scenario} {only}`: `{}`{}", figure.metric, at.concat()),
@@ -160,7 +165,8 @@ Five documents started Samara. This page has a row for every figure, mechanism a
 them, and for the measurements of others that scenarios are compared with.
 `samara sources --run DIR` runs the scenarios and writes it.
 
-- **reproduced**: our value is within the tolerance: 15 % at most, or a factor of 3 for rare events.
+- **reproduced**: our value is within the tolerance: 15 %, at most 25 % for measurements that differ
+  as much between seeds, or a factor of 3 for rare events; or within the range of their seeds.
 - **refuted**: it is not, and a run or a test shows the cause.
 - **fit**: a parameter was chosen from this figure, so it shows nothing.
 - **assumed**: the model takes it for granted.

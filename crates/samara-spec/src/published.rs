@@ -39,6 +39,10 @@ pub struct PublishedFigure {
     /// How far our value may be from theirs: a share, or a factor for rare events.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tolerance: Tolerance,
+    /// The least and the largest value of the source, for example over its seeds. Ours may also be
+    /// anywhere between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// The value is a ratio: the metric of `run` divided by that of this run with the same seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
@@ -51,9 +55,12 @@ pub struct PublishedFigure {
 }
 
 impl PublishedFigure {
-    /// Returns true if our value is within the tolerance.
+    /// Returns true if our value is within the tolerance, or the range of the source.
     pub fn holds(&self, ours: f64) -> bool {
-        let (least, most) = self.tolerance.range(self.value);
+        let (mut least, mut most) = self.tolerance.range(self.value);
+        if let Some([from, to]) = self.range {
+            (least, most) = (least.min(from), most.max(to));
+        }
         match self.relation {
             Relation::About => (least..=most).contains(&ours),
             Relation::AtMost => ours <= most,
@@ -74,6 +81,14 @@ impl PublishedFigure {
     pub(crate) fn problem(&self) -> Option<String> {
         if !self.value.is_finite() {
             return Some(format!("value is {}; it must be a number", self.value));
+        }
+        if let Some([least, most]) = self.range
+            && !(least <= self.value && self.value <= most)
+        {
+            return Some(format!(
+                "range is {least} to {most}; expected one around the value, {}",
+                self.value
+            ));
         }
         let source = sources().iter().find(|source| source.id == self.source)?;
         if self.claim.is_empty() {
@@ -120,8 +135,9 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// The largest share, and the default.
     const SHARE: f64 = 0.15;
+    /// The largest share, for figures that differ as much between seeds of their source.
+    const SHARE_MAX: f64 = 0.25;
     const FACTOR: f64 = 3.0;
 
     /// Returns the least and the largest value that count as equal.
@@ -157,10 +173,10 @@ impl FromStr for Tolerance {
         let share = text.strip_suffix('%').and_then(number).map(|percent| percent / 100.0);
         let factor = text.strip_prefix('x').and_then(number);
         match (share, factor) {
-            (Some(share), _) if (0.0..=Self::SHARE).contains(&share) => Ok(Self::Share(share)),
+            (Some(share), _) if (0.0..=Self::SHARE_MAX).contains(&share) => Ok(Self::Share(share)),
             (_, Some(factor)) if (1.0..=Self::FACTOR).contains(&factor) => Ok(Self::Factor(factor)),
             _ => Err(format!(
-                "\"{text}\" is not a tolerance; expected a share up to \"15 %\", or a factor up to \"x 3\" \
+                "\"{text}\" is not a tolerance; expected a share up to \"25 %\", or a factor up to \"x 3\" \
                  for rare events"
             )),
         }
@@ -169,7 +185,7 @@ impl FromStr for Tolerance {
 
 impl<'de> Deserialize<'de> for Tolerance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a share up to \"15 %\", or a factor up to \"x 3\"";
+        let expected = "a share up to \"25 %\", or a factor up to \"x 3\"";
         deserialize_text(deserializer, expected, str::parse)
     }
 }
@@ -188,7 +204,7 @@ impl JsonSchema for Tolerance {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A share up to \"15 %\", or a factor up to \"x 3\" for rare events.",
+            "description": "A share up to \"25 %\", or a factor up to \"x 3\" for rare events.",
         })
     }
 }
@@ -297,12 +313,16 @@ mod tests {
         let refuted = PublishedFigure { refuted: Some("a cause".to_owned()), ..within.clone() };
         assert_eq!(refuted.verdict(200.0), Verdict::Refuted);
         assert_eq!(refuted.verdict(100.0), Verdict::Open, "a cause of no deviation");
+        let wide = PublishedFigure { range: Some([80.0, 130.0]), ..within.clone() };
+        assert_eq!([79.9, 80.1, 129.9, 130.1].map(|ours| wide.holds(ours)), [false, true, true, false]);
+        assert_eq!(wide.problem(), None);
+        assert!(PublishedFigure { range: Some([101.0, 130.0]), ..within.clone() }.problem().is_some());
         assert_eq!(PublishedFigure { fit: true, ..within }.verdict(100.0), Verdict::Fit);
     }
 
     #[test]
     fn tolerances_are_bounded() {
-        for text in ["16 %", "x 4", "x 0.5", "-1 %", "15", ""] {
+        for text in ["26 %", "x 4", "x 0.5", "-1 %", "15", ""] {
             assert!(text.parse::<Tolerance>().is_err(), "{text}");
         }
         assert_eq!("x 3".parse::<Tolerance>().unwrap().to_string(), "x 3");

@@ -13,8 +13,7 @@ use samara_report::{Bar, Bars, Block, Boxes, Figure, Ink, Mark, Scale, Section, 
 use super::measure::{RoundRow, hop_times};
 use super::metrics::HopParts;
 use super::outcome::MixData;
-use crate::reference::PublishedComparison;
-use crate::report::{self, Body, Column, Results, Runs, Shown, Value, of};
+use crate::report::{self, Body, Column, Results, Runs, Shown, Value, agreement, of};
 use crate::results::Outcome;
 
 type Report<'a> = Results<'a, MixData>;
@@ -500,10 +499,7 @@ fn teams(rows: &[&RoundRow]) -> Vec<Tick> {
 
 fn findings(report: &Report<'_>) -> Vec<String> {
     let known = &report.findings.summary.published;
-    let is_within = |known: &&PublishedComparison| known.figure.holds(known.ours.mean);
-    let within = known.iter().filter(is_within).count();
-    let known = (!known.is_empty())
-        .then(|| format!("{within} of {} published figures are within their tolerances.", known.len()));
+    let known = (!known.is_empty()).then(|| agreement(known));
     let all = |value: Value<MixData>| report.rows.iter().map(|row| row.mean(value)).sum::<f64>();
     let (rounds, failed) = (all(|m| m.rounds as f64), all(|m| m.failed as f64));
     let bad = all(|m| m.faults() as f64) + all(|m| m.unresolved as f64);
