@@ -46,7 +46,8 @@ pub(crate) fn start(connections: &[Vec<usize>]) -> Vec<Value> {
         script.push(at(node, json!({"type": "initGossipSub", "gossipSubParams": params})));
     }
     // All nodes listen by then: other runners do not dial twice.
-    script.push(json!({"type": "waitUntil", "elapsedSeconds": 2}));
+    let listening_at = (connections.len() / 4).max(2);
+    script.push(json!({"type": "waitUntil", "elapsedSeconds": listening_at}));
     for (node, others) in connections.iter().enumerate() {
         script.push(at(node, json!({"type": "connect", "connectTo": others})));
     }
