@@ -7,8 +7,8 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, RtoFloor, SendBuffer,
-    TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Latency, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, Recovery, RtoFloor,
+    SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Span};
@@ -342,6 +342,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
 fn shadow() -> TcpConfig {
     TcpConfig {
         congestion: Congestion::Reno,
+        recovery: Recovery::Rfc6675,
         initial_window: 10,
         receive_window: 1000,
         min_rto: Duration::from_secs(1),

@@ -44,7 +44,7 @@ pub use transport::mconn::{
 pub use transport::quic::{
     IP_UDP_HEADER, QUIC_OVERHEAD, QuicBehaviour, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD,
 };
-pub use transport::tcp::{Congestion, RtoFloor, SendBuffer, TcpConfig};
+pub use transport::tcp::{Congestion, Recovery, RtoFloor, SendBuffer, TcpConfig};
 pub use transport::{Connection, Control, FRAME_BYTES_MAX, Framing, Transport};
 pub use world::{host_of, identity_of};
 

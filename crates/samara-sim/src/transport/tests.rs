@@ -215,6 +215,50 @@ fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
 }
 
 #[test]
+fn a_lost_retransmission_is_found_without_a_timeout() {
+    let mut path = Path::new(&[100_000], tcp());
+    let mut packet = 0;
+    // The second packet, and the first one that is sent again.
+    path.send(&mut || {
+        packet += 1;
+        packet == 2
+    });
+    while path.sent_again == 0 {
+        assert!(path.step(&mut || false));
+    }
+    path.packets.retain(|(.., (seq, _))| *seq != 1);
+    while path.sent_again == 1 {
+        assert!(path.step(&mut || false));
+    }
+    assert!(path.now < 5 * LATENCY, "before any timer: {} ms", path.now / MILLI);
+    while path.step(&mut || false) {}
+    assert_eq!((path.sent_again, path.delivered.len()), (2, 1));
+}
+
+#[test]
+fn a_timeout_that_was_too_early_is_undone() {
+    let mut path = Path::new(&[10_000], tcp());
+    path.send(&mut || false);
+    while path.step(&mut || false) {}
+    path.sender.write(Blob(1, 20_000), 20_000, 1, &path.transport);
+    path.send(&mut || false);
+    assert!(path.packets.len() > 10);
+    // They wait before a link, longer than the timer of about 240 ms.
+    path.packets.iter_mut().for_each(|(arrival, ..)| *arrival += 500 * MILLI);
+    while path.step(&mut || false) {}
+    assert_eq!((path.sent_again, path.delivered.len()), (1, 2));
+}
+
+#[test]
+fn a_timeout_after_the_loss_of_all_packets_is_not_undone() {
+    let mut path = Path::new(&[10_000], tcp());
+    path.send(&mut || true);
+    while path.step(&mut || false) {}
+    assert_eq!((path.sent_again, path.delivered.len()), (10, 1));
+    assert_eq!(path.sent, 20);
+}
+
+#[test]
 fn largest_frame_is_cut_without_overflow() {
     for framing in [Framing::PLAIN, Framing::NOISE_YAMUX] {
         let (bytes, segments) = cut(FRAME_BYTES_MAX, 1460, framing);

@@ -73,16 +73,19 @@ fn timer_repairs_a_lost_tail() {
 }
 
 /// Mathis, Semke, Mahdavi, Ott 1997: rate = (MSS / RTT) * sqrt(3/2) / sqrt(p) for periodic loss and
-/// an acknowledgement for every packet. Random loss and timeouts stay slightly below.
+/// an acknowledgement for every packet. Random loss is up to 7 % above, timeouts are below.
 #[test]
 fn throughput_under_random_loss_follows_the_square_root_law() {
-    for loss in [0.0005, 0.002, 0.005] {
-        let mut config = config(25, bare(Some(tcp())));
-        config.network.loss = loss;
-        let found = 60_000.0 / (one(&mut pair(config, 100_000), 60_000_000) / 1000.0);
+    for loss in [0.002, 0.005, 0.02] {
+        let rate = |seed| {
+            let mut config = config(25, bare(Some(tcp())));
+            (config.seed, config.network.loss) = (seed, loss);
+            60_000.0 / (one(&mut pair(config, 100_000), 60_000_000) / 1000.0)
+        };
+        let found = (0..4).map(rate).sum::<f64>() / 4.0;
         let predicted = 1.0 / 0.05 * (1.5f64 / loss).sqrt();
         let ratio = found / predicted;
-        assert!((0.7..1.25).contains(&ratio), "loss {loss}: {found:.0} segments/s, {ratio:.2} of the law");
+        assert!((0.85..1.1).contains(&ratio), "loss {loss}: {found:.0} segments/s, {ratio:.2} of the law");
     }
 }
 

@@ -63,11 +63,13 @@ pub(crate) fn hello_bytes(_step: u32, _transport: &Transport) -> u32 {
     HELLO_BYTES
 }
 
-/// Congestion control and timers of TCP, with selective acknowledgements (RFC 6675).
+/// Congestion control and timers of TCP, with selective acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpConfig {
     /// The growth of the congestion window, and its reduction after a loss.
     pub congestion: Congestion,
+    /// The repair of losses.
+    pub recovery: Recovery,
     /// Initial congestion window in packets (10: RFC 6928).
     pub initial_window: u32,
     /// The receiver's window in packets.
@@ -104,6 +106,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             congestion: Congestion::Reno,
+            recovery: Recovery::Linux,
             initial_window: 10,
             receive_window: 4096,
             min_rto: Duration::from_millis(200),
@@ -139,6 +142,17 @@ impl Congestion {
             Self::Cubic => "cubic",
         }
     }
+}
+
+/// The repair of losses. In both, a segment counts as lost once three later ones have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// As in Linux 6.18: the window falls in proportion to arrivals (RFC 6937), a retransmission counts as
+    /// lost once a later segment has arrived (RACK, RFC 8985), timeouts that were too early are undone
+    /// (RFC 3522, RFC 5682), and arrivals beyond a hole count as signs of life. Without tail loss probes.
+    Linux,
+    /// RFC 6675: the window falls at once, and only timeouts find lost retransmissions (Shadow).
+    Rfc6675,
 }
 
 /// The quantity that the minimum retransmission timeout applies to.

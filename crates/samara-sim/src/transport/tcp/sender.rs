@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use samara_engine::outbox::Room;
 
 use super::cubic::Cubic;
-use super::{Congestion, RtoFloor, SendBuffer, TcpConfig};
+use super::{Congestion, Recovery, RtoFloor, SendBuffer, TcpConfig};
 use crate::explain::Cause;
 use crate::packet::Sack;
 use crate::transport::backlog::{Backlog, Run, Segment};
@@ -42,6 +42,53 @@ struct Holes {
     recover: Option<u32>,
     /// True if a timeout started it: the window then grows as in slow start.
     timeout: bool,
+    /// What a timeout changed, until it is known to be right.
+    undo: Option<Undo>,
+    /// The pace of a recovery that no timeout started.
+    pace: Pace,
+}
+
+/// Proportional rate reduction (RFC 6937): while the window falls to its threshold, segments leave in
+/// proportion to those that arrive, the first retransmission at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// The window before the loss.
+    before: f64,
+    /// Numbers of segments that have arrived and left since.
+    arrived: f64,
+    left: f64,
+}
+
+impl Pace {
+    /// Returns the window after an acknowledgement of `news` segments.
+    fn window(&mut self, news: u32, pipe: u32, threshold: f64) -> f64 {
+        let (news, pipe) = (f64::from(news), f64::from(pipe));
+        self.arrived += news;
+        let sends = if pipe > threshold {
+            (self.arrived * threshold / self.before).ceil() - self.left
+        } else {
+            // The slow start reduction bound.
+            (threshold - pipe).min((self.arrived - self.left).max(news) + 1.0)
+        };
+        pipe + sends.max(if self.left == 0.0 { 1.0 } else { 0.0 })
+    }
+}
+
+impl Holes {
+    fn new(una: u32) -> Self {
+        Self { board: Scoreboard::new(una), recover: None, timeout: false, undo: None, pace: Pace::default() }
+    }
+}
+
+/// The state before a timeout, which may have been too early: the segments were late, not lost.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    /// The time of the timeout, as packets carry it.
+    since: u32,
+    cwnd: f64,
+    ssthresh: f64,
+    /// Whether nothing was acknowledged in order since.
+    is_first: bool,
 }
 
 impl<F: Clone> Sender<F> {
@@ -149,7 +196,10 @@ impl<F: Clone> Sender<F> {
         {
             cubic.was_idle(now, self.last_sent);
         }
-        let lost = self.holes.as_mut().and_then(|holes| holes.board.take_lost());
+        let lost = self.holes.as_mut().and_then(|holes| {
+            holes.pace.left += 1.0;
+            holes.board.take_lost(timestamp(now))
+        });
         let segment = self.backlog.take(lost, timestamp(now), transport);
         self.last_sent = now;
         if self.rto_at == u64::MAX {
@@ -196,8 +246,25 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// Fast recovery (RFC 6675 section 5) and growth of the window (RFC 5681 section 3.1, or RFC
-    /// 9438).
+    /// Ends the recovery from a timeout that was too early: an acknowledgement is older than it (Eifel, RFC
+    /// 3522), or segments arrive that were not retransmitted (F-RTO, RFC 5682; without its new data in
+    /// place of the second retransmission). The windows are restored (RFC 4015), as in Linux.
+    fn undo_timeout(&mut self, advanced: u32, echo: u32, originals: u32) {
+        let Some(holes) = &mut self.holes else { return };
+        let Some(undo) = &mut holes.undo else { return };
+        let is_old = advanced > 0 && is_older(echo, undo.since);
+        if is_old || undo.is_first && originals > 0 {
+            self.cwnd = self.cwnd.max(undo.cwnd);
+            self.ssthresh = undo.ssthresh;
+            holes.board.none_lost();
+            (holes.recover, holes.timeout, holes.undo) = (None, false, None);
+        } else {
+            undo.is_first &= advanced == 0;
+        }
+    }
+
+    /// Fast recovery (RFC 6675 section 5, RFC 6937) and growth of the window (RFC 5681 section 3.1, or
+    /// RFC 9438).
     fn recover(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
         let mut grows = true;
         if let Some(holes) = &mut self.holes {
@@ -206,8 +273,7 @@ impl<F: Clone> Sender<F> {
                     if !holes.timeout {
                         self.cwnd = self.ssthresh;
                     }
-                    holes.recover = None;
-                    holes.timeout = false;
+                    (holes.recover, holes.timeout, holes.undo) = (None, false, None);
                     grows = false;
                 }
                 Some(_) => {
@@ -221,9 +287,16 @@ impl<F: Clone> Sender<F> {
                     Some(cubic) => cubic.lost(self.cwnd),
                     None => f64::from((in_flight / 2).max(2)),
                 };
-                self.cwnd = self.ssthresh;
+                holes.pace = Pace { before: self.cwnd, ..Pace::default() };
                 holes.recover = Some(self.backlog.nxt);
                 grows = false;
+            }
+            if holes.recover.is_some() && !holes.timeout {
+                let pipe = self.backlog.nxt - self.una - holes.board.absent();
+                self.cwnd = match config.recovery {
+                    Recovery::Linux => holes.pace.window(news, pipe, self.ssthresh),
+                    Recovery::Rfc6675 => self.ssthresh,
+                };
             }
             if holes.recover.is_none() && holes.board.absent() == 0 {
                 self.holes = None;
@@ -338,21 +411,36 @@ impl<F: Clone> LossRecovery for Sender<F> {
         let in_flight = self.backlog.nxt - self.una;
         let advanced = ack.ack.saturating_sub(self.una).min(in_flight);
         let sack = ack.sack.as_deref();
+        let is_linux = config.recovery == Recovery::Linux;
         if sack.is_some() && self.holes.is_none() {
-            self.holes =
-                Some(Box::new(Holes { board: Scoreboard::new(self.una), recover: None, timeout: false }));
+            self.holes = Some(Box::new(Holes::new(self.una)));
         }
         if advanced > 0 {
             self.advance(self.una + advanced, ack.echo, now);
         }
         let mut news = advanced;
+        let mut is_alive = advanced > 0;
         if let Some(holes) = &mut self.holes {
+            let lost = holes.board.lost;
             news = holes.board.advance(self.una);
+            let mut arrived = Sacked::default();
             for (from, to) in sack.into_iter().flat_map(Sack::iter) {
-                news += holes.board.sack(from, to.min(self.backlog.nxt));
+                holes.board.sack(from, to.min(self.backlog.nxt), &mut arrived);
             }
+            news += arrived.segments;
+            if is_linux && advanced == 0 && arrived.first_copies > 0 {
+                self.rtt.sample(u64::from(timestamp(now).wrapping_sub(ack.echo)) * 1000);
+                is_alive = holes.board.first_again().is_some_and(|again| is_older(ack.echo, again));
+            }
+            let originals = lost - holes.board.lost;
+            if is_linux && news > 0 {
+                holes.board.find_lost_again(ack.echo);
+            }
+            self.undo_timeout(advanced, ack.echo, originals);
         }
-        if advanced > 0 {
+        // While segments arrive that left before the retransmission of the first one, that has not had its
+        // time (`tcp_clean_rtx_queue` in Linux).
+        if is_alive {
             self.rto_at = if self.una == self.backlog.nxt {
                 u64::MAX
             } else {
@@ -373,9 +461,11 @@ impl<F: Clone> LossRecovery for Sender<F> {
         let in_flight = self.backlog.nxt - self.una;
         let una = self.una;
         let nxt = self.backlog.nxt;
-        let holes = self.holes.get_or_insert_with(|| {
-            Box::new(Holes { board: Scoreboard::new(una), recover: None, timeout: false })
-        });
+        let holes = self.holes.get_or_insert_with(|| Box::new(Holes::new(una)));
+        if config.recovery == Recovery::Linux && holes.recover.is_none() {
+            let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+            holes.undo = Some(Undo { since: timestamp(now), cwnd, ssthresh, is_first: true });
+        }
         // A second timeout in the same recovery must not halve the threshold again (RFC 5681,
         // equation 4).
         if !holes.timeout {
@@ -400,6 +490,11 @@ impl<F: Clone> LossRecovery for Sender<F> {
 /// Returns a time as packets carry it: in microseconds modulo 2^32.
 pub(crate) const fn timestamp(nanos: u64) -> u32 {
     (nanos / 1000) as u32
+}
+
+/// Returns true if a timestamp precedes another one by at most half of their range.
+const fn is_older(stamp: u32, than: u32) -> bool {
+    stamp.wrapping_sub(than) > u32::MAX / 2
 }
 
 /// The round-trip estimator of one direction. Times in nanoseconds.
@@ -465,6 +560,17 @@ struct Scoreboard {
     lost: u32,
     /// No segment before this one waits for retransmission.
     hint: u32,
+    /// The retransmitted segments with the times as packets carry them, in the order in which they left.
+    again: VecDeque<(u32, u32)>,
+}
+
+/// What an acknowledgement says about segments beyond a hole.
+#[derive(Debug, Default)]
+struct Sacked {
+    /// Number of segments that were not known to have arrived.
+    segments: u32,
+    /// Number of these that were not retransmitted.
+    first_copies: u32,
 }
 
 impl Scoreboard {
@@ -497,25 +603,32 @@ impl Scoreboard {
             }
         }
         self.hint = self.hint.max(una);
+        while self.again.front().is_some_and(|(seq, _)| *seq < una) {
+            self.again.pop_front();
+        }
         news
     }
 
-    /// Marks the segments `from..to` as arrived. Returns how many of them are news.
-    fn sack(&mut self, from: u32, to: u32) -> u32 {
-        let mut news = 0;
+    /// Returns the time of the retransmission of the first segment, if it was retransmitted.
+    fn first_again(&self) -> Option<u32> {
+        self.again.front().filter(|(seq, _)| *seq == self.first).map(|(_, stamp)| *stamp)
+    }
+
+    /// Marks the segments `from..to` as arrived.
+    fn sack(&mut self, from: u32, to: u32, arrived: &mut Sacked) {
         for seq in from.max(self.first)..to {
             let state = self.state_mut(seq);
             if *state & SACKED == 0 {
                 let was_waiting = *state & (LOST | SENT_AGAIN) == LOST;
                 *state |= SACKED;
+                arrived.segments += 1;
+                arrived.first_copies += u32::from(*state & SENT_AGAIN == 0);
                 self.sacked += 1;
-                news += 1;
                 if was_waiting {
                     self.lost -= 1;
                 }
             }
         }
-        news
     }
 
     /// Marks segments with enough arrivals above them as lost. Returns true if there is anything to
@@ -537,6 +650,22 @@ impl Scoreboard {
         self.lost > 0
     }
 
+    /// Marks retransmitted segments as lost again if a segment that left later has arrived (RACK, RFC 8985,
+    /// without tolerance for packets in another order).
+    fn find_lost_again(&mut self, arrived: u32) {
+        let (first, states, lost) = (self.first, &mut self.states, &mut self.lost);
+        self.again.retain(|(seq, stamp)| {
+            let is_lost = is_older(*stamp, arrived);
+            let state = seq.checked_sub(first).and_then(|at| states.get_mut(at as usize));
+            if let Some(state) = state.filter(|state| is_lost && **state & SACKED == 0) {
+                *state = LOST;
+                *lost += 1;
+            }
+            !is_lost
+        });
+        self.hint = self.first;
+    }
+
     /// Marks everything up to `nxt` that has not arrived as lost, after a timeout (RFC 5681 section
     /// 3.1). Segments that were retransmitted before are retransmitted again.
     fn all_lost(&mut self, nxt: u32) {
@@ -544,6 +673,7 @@ impl Scoreboard {
             self.state_mut(nxt - 1);
         }
         self.lost = 0;
+        self.again.clear();
         for state in &mut self.states {
             if *state & SACKED == 0 {
                 *state = LOST;
@@ -553,8 +683,15 @@ impl Scoreboard {
         self.hint = self.first;
     }
 
-    /// Takes the first segment to retransmit.
-    fn take_lost(&mut self) -> Option<u32> {
+    /// Forgets what counts as lost: what has not arrived is in the network.
+    fn none_lost(&mut self) {
+        self.states.iter_mut().for_each(|state| *state &= SACKED);
+        self.lost = 0;
+        self.again.clear();
+    }
+
+    /// Takes the first segment to retransmit. It leaves at a time, as packets carry it.
+    fn take_lost(&mut self, stamp: u32) -> Option<u32> {
         if self.lost == 0 {
             return None;
         }
@@ -565,6 +702,7 @@ impl Scoreboard {
                 self.lost -= 1;
                 let seq = self.first + i as u32;
                 self.hint = seq + 1;
+                self.again.push_back((seq, stamp));
                 return Some(seq);
             }
         }
