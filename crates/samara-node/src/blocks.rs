@@ -41,6 +41,15 @@ pub fn sidecar(column: u64, header: &Bytes, parts: &[Bytes]) -> Bytes {
     out.freeze()
 }
 
+/// Length of the id of a block: the version byte and the root.
+const GROUP_BYTES: usize = 33;
+
+/// Returns the id of the block that a column is of. It is there if the first of [`parts`] begins with it.
+pub fn group_of(sidecar: &[u8]) -> Option<&[u8]> {
+    let cells = u32::from_le_bytes(sidecar.get(8..12)?.try_into().ok()?) as usize;
+    sidecar.get(cells..cells.checked_add(GROUP_BYTES)?)
+}
+
 #[cfg(test)]
 mod tests {
     use samara_gossipsub::partial::ethereum;
@@ -57,6 +66,9 @@ mod tests {
         assert_eq!(sidecar[8..12], 356_u32.to_le_bytes());
         assert_eq!(sidecar[356..356 + 2_048], cells[0][..2_048]);
         assert_eq!(sidecar[sidecar.len() - 48..], cells[2][2_048..]);
+        assert_eq!(group_of(&sidecar), Some(&[7; 33][..]));
+        assert_eq!(group_of(&sidecar[..300]), None);
+        assert_eq!(group_of(&[0xff; 20]), None);
     }
 
     #[test]

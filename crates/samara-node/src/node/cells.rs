@@ -12,7 +12,7 @@ use samara_gossipsub::rpc::Topic;
 
 use super::Node;
 use super::schedule::Block;
-use crate::blocks::{column_of, parts, sidecar};
+use crate::blocks::{column_of, group_of, parts, sidecar};
 use crate::config::CheckedCells;
 use crate::part::unix_ns;
 
@@ -142,6 +142,24 @@ impl Node {
                 Err(error) => tracing::warn!(topic = topic.as_str(), %error, "cannot add cells"),
             }
             self.complete(topic, group);
+        }
+    }
+
+    /// Takes the cells of a whole column, which a peer without partial messages has sent.
+    pub(super) fn take_column(&mut self, topic: &Topic, data: &[u8]) {
+        let (Some(cells), Some(column)) = (&mut self.cells, column_of(topic)) else { return };
+        let block = group_of(data).and_then(|group| cells.config.blocks.get_key_value(group));
+        let Some((group, (blobs, _))) = block else { return };
+        let (group, header, parts) = (group.clone(), ethereum::header(*blobs), parts(group, 0..*blobs));
+        let whole: Vec<Bytes> = parts.iter().map(|(_, part)| part.clone()).collect();
+        if *data != sidecar(column, &header, &whole) || !cells.complete.insert((topic.clone(), group.clone()))
+        {
+            return;
+        }
+        cells.look_up(group.clone());
+        let content = Content { header: Some(header), parts, ..Content::default() };
+        if let Err(error) = self.swarm.behaviour_mut().gossip.provide(topic, &group, content) {
+            tracing::warn!(topic = topic.as_str(), %error, "cannot add the cells of a column");
         }
     }
 

@@ -228,6 +228,7 @@ impl Node {
             Event::Message { id, topic, message, from: Some(from), .. } => {
                 let bytes = message.data.len();
                 tracing::debug!(?id, topic = topic.as_str(), bytes, %from, "delivered");
+                self.take_column(&topic, &message.data);
             }
             Event::LinkUp { peer, protocol } => {
                 tracing::info!(%peer, %protocol, "a link is up");

@@ -168,3 +168,31 @@ async fn lost_connections_are_redialled() {
     let again = node(31, &["t"], &format!("listen = [\"{listen}\"]\n"), FAST).await;
     again.mesh_of("t", 1).await;
 }
+
+/// A chain of a publisher, a node that exchanges no cells, and two that do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_column_becomes_cells_again() {
+    const GROUP: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let column = "/eth2/00000000/data_column_sidecar_3/ssz_snappy";
+    let fast = FAST.replace("ethereum\"", "ethereum\"\nversion = \"1.3\"");
+    let with_cells = format!("{fast}[cells]\nblocks = [{{ group = {GROUP:?}, blobs = 2, mempool = [1] }}]\n");
+    let publisher = node(81, &[column], "", &with_cells).await;
+    let old = node(82, &[column], &dial(&publisher), FAST).await;
+    let third = node(83, &[column], &dial(&old), &with_cells).await;
+    let last = node(84, &[column], &dial(&third), &with_cells).await;
+    for (node, peers) in [(&publisher, 1), (&old, 2), (&third, 2), (&last, 1)] {
+        node.mesh_of(column, peers).await;
+    }
+    let block = json!({ "group": GROUP, "topics": [column], "push": [] });
+    publisher
+        .post("/v1/schedule", json!({ "publications": [{ "at_unix_ns": in_ms(100), "block": block }] }))
+        .await;
+    old.counted("samara_messages_delivered_total", 1.0).await;
+    // Its own publication, once the last cell is there.
+    last.counted("samara_messages_published_total", 1.0).await;
+    let parts = |metrics: &[(String, f64)]| value(metrics, "samara_partial_received_total{kind=\"parts\"}");
+    assert_eq!(parts(&third.metrics().await), 0.0, "it has received no cells");
+    let metrics = last.metrics().await;
+    assert_eq!(parts(&metrics), 1.0, "the cell that the mempool lacks");
+    assert_eq!(value(&metrics, "samara_cells_missing_total"), 1.0);
+}
