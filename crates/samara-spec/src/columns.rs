@@ -232,6 +232,10 @@ pub struct Cells {
     /// Share of the nodes that exchange cells, drawn at random; the publisher is one of them unless
     /// there are none. The others exchange whole columns.
     pub upgraded: Share,
+    /// Share of the nodes that exchange cells but work as deployed clients do: they ask every peer for what
+    /// they lack, withdraw nothing, and send to each peer in the order in which they came to owe. The
+    /// publisher is none of them.
+    pub deployed: Share,
     /// Mean share of a block's blobs that a node has in its mempool. Default: "82 %" (Xatu, main net,
     /// March 2025: 81.9 % of the blob transactions in blocks).
     pub hits: Share,
@@ -266,6 +270,7 @@ impl Default for Cells {
     fn default() -> Self {
         Self {
             upgraded: Share::from_fraction(1.0),
+            deployed: Share::from_fraction(0.0),
             hits: Share::from_fraction(0.82),
             private: Share::from_fraction(0.8),
             push: PushedCells::default(),
@@ -290,14 +295,29 @@ impl Cells {
 
     /// Returns whether each host exchanges cells.
     pub fn upgraded(&self, nodes: u32, publisher: u32, seed: u64) -> Vec<bool> {
+        marked(nodes, &self.drawn(nodes, publisher, seed))
+    }
+
+    /// Returns whether each host exchanges cells as deployed clients do.
+    pub fn deployed(&self, nodes: u32, publisher: u32, seed: u64) -> Vec<bool> {
+        let drawn = self.drawn(nodes, publisher, seed);
+        let count = (self.deployed.fraction() * drawn.len() as f64).round() as usize;
+        marked(nodes, &drawn[drawn.len().saturating_sub(count).clamp(drawn.len().min(1), drawn.len())..])
+    }
+
+    /// Returns the hosts that exchange cells, the publisher first.
+    fn drawn(&self, nodes: u32, publisher: u32, seed: u64) -> Vec<u32> {
         let count = (self.upgraded.fraction() * f64::from(nodes)).round() as usize;
         let mut hosts: Vec<u32> = (0..nodes).filter(|host| *host != publisher).collect();
         NodeRng::new(seed, u64::MAX - 2, Purpose::Workload).shuffle(&mut hosts);
-        let mut upgraded = vec![false; nodes as usize];
-        let all = [publisher].into_iter().chain(hosts);
-        all.take(count).for_each(|host| upgraded[host as usize] = true);
-        upgraded
+        [publisher].into_iter().chain(hosts).take(count).collect()
     }
+}
+
+fn marked(nodes: u32, hosts: &[u32]) -> Vec<bool> {
+    let mut marked = vec![false; nodes as usize];
+    hosts.iter().for_each(|host| marked[*host as usize] = true);
+    marked
 }
 
 /// Bytes of a cell of Ethereum, the only size that its format of partial columns allows.
@@ -624,7 +644,8 @@ impl Checks<'_> {
     }
 
     fn cells(&mut self, cells: &Cells, workload: &Columns) {
-        let shares = [("upgraded", cells.upgraded), ("hits", cells.hits), ("private", cells.private)];
+        let Cells { upgraded, deployed, hits, private, .. } = *cells;
+        let shares = [("upgraded", upgraded), ("deployed", deployed), ("hits", hits), ("private", private)];
         self.shares("columns.cells", shares);
         self.range("columns.blobs", workload.blobs, 1, 4_096);
         let bytes = 2 * workload.blob_size.bytes() / u64::from(workload.count.max(1));

@@ -253,6 +253,11 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "columns.cells.upgraded: all real nodes exchange cells; expected \"100 %\"",
         ),
         (
+            cells.is_some_and(|cells| !cells.deployed.is_zero()),
+            "columns.cells.deployed: exists in the simulator only; give the testbed nodes of other programs \
+             (--node), and remove it",
+        ),
+        (
             pieces.is_some_and(|pieces| {
                 let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
                 pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())

@@ -9,13 +9,13 @@ use samara_apps::columns::{
 };
 use samara_apps::host::{Host, Processor, Stalls, gossipsub};
 use samara_baselines::{Forest, PubSub};
-use samara_engine::outbox::Schedule;
+use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
 use samara_gossipsub::Config;
-use samara_gossipsub::config::{Parameters, ValidatorHook};
+use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::partial::FormatHook;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
+use samara_gossipsub::partial::{Asking, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_scenario::topology::Graph;
 use samara_sim::{Arrivals, Cause, Hop, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
@@ -213,8 +213,10 @@ pub(crate) fn run(
     let publisher = workload.publisher;
     let hosts = world.setup.hosts.configs.len() as u32;
     let parameters = scenario.part::<Parameters>().clone();
-    let upgraded = upgraded(workload, scenario.network.nodes, point.seed);
-    let faulty = workload.faulty(scenario.network.nodes, point.seed);
+    let nodes = scenario.network.nodes;
+    let upgraded = upgraded(workload, nodes, point.seed);
+    let deployed = workload.cells.as_ref().map(|cells| cells.deployed(nodes, publisher, point.seed));
+    let faulty = workload.faulty(nodes, point.seed);
     let mut withhold = (*configs[0]).clone();
     withhold.gossip.iwant_ids_max = 0;
     let withhold = Arc::new(withhold);
@@ -222,9 +224,13 @@ pub(crate) fn run(
     let undecided = Arc::new(Config { validator: Some(ValidatorHook::deferred()), ..(*configs[0]).clone() });
     let engine = move |host: u32| {
         let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
-        let is_old =
-            upgraded.as_ref().is_some_and(|upgraded| !upgraded.get(host as usize).is_some_and(|new| *new));
-        let kind = if is_old { kind + configs.len() / 2 } else { kind };
+        let is = |hosts: &Vec<bool>| hosts.get(host as usize) == Some(&true);
+        let kind = kind
+            + match (&upgraded, &deployed) {
+                (Some(upgraded), _) if !is(upgraded) => KINDS,
+                (_, Some(deployed)) if is(deployed) => 2 * KINDS,
+                _ => 0,
+            };
         let config = if faulty.silent.contains(&host) {
             &undecided
         } else if faulty.withholding.contains(&host) {
@@ -362,6 +368,9 @@ impl World<'_> {
 
 const PUBLISHER: usize = 1;
 
+/// Number of the kinds of hosts: nodes, the publisher and the observer.
+const KINDS: usize = 3;
+
 /// The time that a silent node takes to validate a piece: longer than any run.
 const NEVER: Duration = Duration::from_secs(1 << 31);
 
@@ -371,8 +380,8 @@ pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<
 }
 
 /// Returns the configurations of the nodes, the publisher and the observer, in this order; then those
-/// of such hosts that exchange no cells.
-fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 6], RunError> {
+/// of such hosts that exchange no cells, and of those that exchange them as deployed clients do.
+fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<Vec<Arc<Config>>, RunError> {
     let (workload, parameters) = (setup.scenario().part::<Columns>(), setup.scenario().part::<Parameters>());
     let observer = workload.observer.then_some(graph.nodes);
     // The observer is the publisher's last link, so its peer handle there is the number of other
@@ -398,15 +407,21 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<[Arc<Config>; 6], RunErro
         config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
     }
     let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
-    let old = [config, publisher, observer];
-    let partial = workload.cells.as_ref().map(|_| {
-        let spec = parameters.parts.clone().unwrap_or_default();
-        Arc::new(spec.build(FormatHook::new(cell_format())))
+    let old: [Config; KINDS] = [config, publisher, observer];
+    let Some(_) = &workload.cells else { return Ok(old.map(Arc::new).to_vec()) };
+    let spec = parameters.parts.clone().unwrap_or_default();
+    let partial = spec.build(FormatHook::new(cell_format()));
+    let everyone = Arc::new(PartialConfig { asking: Asking::Everyone, ..partial.clone() });
+    let partial = Arc::new(partial);
+    let new = old.clone().map(|config| Config { partial: Some(Arc::clone(&partial)), ..config });
+    let mut deployed = new.clone().map(|config| Config {
+        partial: Some(Arc::clone(&everyone)),
+        withdraw: Withdraw::NEVER,
+        schedule_forward: Schedule::default(),
+        ..config
     });
-    let new = old.clone().map(|config| Config { partial: partial.clone(), ..config });
-    let [a, b, c] = new.map(Arc::new);
-    let [d, e, f] = old.map(Arc::new);
-    Ok([a, b, c, d, e, f])
+    deployed.iter_mut().for_each(|config| config.sending.dispatch = Dispatch::default());
+    Ok(new.into_iter().chain(old).chain(deployed).map(Arc::new).collect())
 }
 
 /// Returns the links of the observer: a few hosts, and the publisher.

@@ -104,6 +104,7 @@ fn cells(draw: &mut Draw) {
     ] {
         draw.maybe(1.0, &format!("columns.cells.{key}"), &choices);
     }
+    draw.maybe(0.3, "columns.cells.deployed", &["40 %", "100 %"]);
 }
 
 /// The segments whose well nodes, with the publisher, are connected: nodes forward only what they
