@@ -294,6 +294,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
                 *tcp = shadow();
             }
             set(&mut tcp.congestion, spec.congestion);
+            set(&mut tcp.recovery, spec.recovery);
             set(&mut tcp.initial_window, spec.initial_window);
             set(&mut tcp.receive_window, spec.receive_window);
             set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));

@@ -310,6 +310,7 @@ impl Checks<'_> {
         let of_tcp = [
             ("stack", spec.stack == Stack::Shadow, "is \"shadow\", an implementation of TCP"),
             ("congestion", spec.congestion.is_some(), "belongs to TCP; QUIC uses NewReno here"),
+            ("recovery", spec.recovery.is_some(), "belongs to TCP; QUIC repairs losses by RFC 9002"),
             ("min_rto", spec.min_rto.is_some(), "belongs to TCP; QUIC has probe timeouts without a minimum"),
             ("delayed_ack", spec.delayed_ack.is_some(), "belongs to TCP; with QUIC use max_ack_delay"),
             ("ack_every", spec.ack_every.is_some(), "belongs to TCP; QUIC has max_ack_delay"),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use samara_engine::units::{Rate, Size, Span, deserialize_text};
-use samara_sim::{Congestion, StreamOrder};
+use samara_sim::{Congestion, Recovery, StreamOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -17,6 +17,8 @@ pub struct TransportSpec {
     pub stack: Stack,
     /// Tcp and grpc: congestion control. Default: "reno". Linux ships with "cubic".
     pub congestion: Option<Congestion>,
+    /// Tcp and grpc: repair of losses. Default: that of the stack.
+    pub recovery: Option<Recovery>,
     /// Initial congestion window in packets.
     pub initial_window: Option<u32>,
     /// Receive window in packets.
