@@ -302,7 +302,8 @@ impl Cells {
     pub fn deployed(&self, nodes: u32, publisher: u32, seed: u64) -> Vec<bool> {
         let drawn = self.drawn(nodes, publisher, seed);
         let count = (self.deployed.fraction() * drawn.len() as f64).round() as usize;
-        marked(nodes, &drawn[drawn.len().saturating_sub(count).clamp(drawn.len().min(1), drawn.len())..])
+        let others = drawn.get(1..).unwrap_or_default();
+        marked(nodes, &others[others.len().saturating_sub(count)..])
     }
 
     /// Returns the hosts that exchange cells, the publisher first.

@@ -12,6 +12,7 @@ use samara_lab::run::{Plan, roles};
 use samara_node::model::{BlockSpec, MessageSpec, Publication};
 use samara_scenario::topology::Graph;
 use samara_scenario::{Inputs, Queue, UplinkQueue};
+use samara_sim::Recovery;
 use samara_spec::columns::Columns;
 use samara_spec::group::Group;
 use samara_spec::messages::Messages;
@@ -264,6 +265,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             }),
             "columns.pieces: faults exist in the simulator only; remove withholding, silent, spoofing and omitted for \
              the testbed",
+        ),
+        (
+            scenario.transport.recovery.is_some_and(|recovery| recovery != Recovery::Linux),
+            "transport.recovery: real nodes have that of the kernel; remove it for the testbed",
         ),
         (
             scenario.transport.node_delay.is_some(),

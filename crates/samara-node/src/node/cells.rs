@@ -150,12 +150,17 @@ impl Node {
         let (Some(cells), Some(column)) = (&mut self.cells, column_of(topic)) else { return };
         let block = group_of(data).and_then(|group| cells.config.blocks.get_key_value(group));
         let Some((group, (blobs, _))) = block else { return };
-        let (group, header, parts) = (group.clone(), ethereum::header(*blobs), parts(group, 0..*blobs));
-        let whole: Vec<Bytes> = parts.iter().map(|(_, part)| part.clone()).collect();
-        if *data != sidecar(column, &header, &whole) || !cells.complete.insert((topic.clone(), group.clone()))
-        {
+        let key = (topic.clone(), group.clone());
+        // A short message must not make the node write all cells to compare them.
+        if data.len() < *blobs as usize * ethereum::PART_BYTES || cells.complete.contains(&key) {
             return;
         }
+        let (group, header, parts) = (group.clone(), ethereum::header(*blobs), parts(group, 0..*blobs));
+        let whole: Vec<Bytes> = parts.iter().map(|(_, part)| part.clone()).collect();
+        if *data != sidecar(column, &header, &whole) {
+            return;
+        }
+        cells.complete.insert(key);
         cells.look_up(group.clone());
         let content = Content { header: Some(header), parts, ..Content::default() };
         if let Err(error) = self.swarm.behaviour_mut().gossip.provide(topic, &group, content) {

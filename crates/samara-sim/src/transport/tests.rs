@@ -196,11 +196,10 @@ fn column_is_cut_as_in_the_capture() {
     assert_eq!((len(0), len(1), len(11), len(12)), (57, 1460, 1460, 414));
 }
 
-#[test]
-fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
-    let mut path = Path::new(&[10_000], tcp());
+/// Loses the second packet of the first flight, and continues until it is sent again.
+fn until_sent_again(bytes: u32) -> Path {
+    let mut path = Path::new(&[bytes], tcp());
     let mut packet = 0;
-    // The second packet of the first flight is lost.
     path.send(&mut || {
         packet += 1;
         packet == 2
@@ -209,6 +208,12 @@ fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
     while path.sent_again == 0 {
         assert!(path.step(&mut || false));
     }
+    path
+}
+
+#[test]
+fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
+    let mut path = until_sent_again(10_000);
     assert!(path.now < 3 * LATENCY, "before any timer: {} ms", path.now / MILLI);
     while path.step(&mut || false) {}
     assert_eq!((path.sent_again, path.delivered.len()), (1, 1));
@@ -216,16 +221,8 @@ fn three_segments_above_a_hole_trigger_a_fast_retransmission() {
 
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
-    let mut path = Path::new(&[100_000], tcp());
-    let mut packet = 0;
-    // The second packet, and the first one that is sent again.
-    path.send(&mut || {
-        packet += 1;
-        packet == 2
-    });
-    while path.sent_again == 0 {
-        assert!(path.step(&mut || false));
-    }
+    let mut path = until_sent_again(100_000);
+    // It is lost again.
     path.packets.retain(|(.., (seq, _))| *seq != 1);
     while path.sent_again == 1 {
         assert!(path.step(&mut || false));
