@@ -261,6 +261,12 @@ pub fn hit(scenario: &Scenario, fault: usize, seed: u64) -> Vec<u32> {
     hosts
 }
 
+/// Returns the nodes that break the rules of the protocol at some time.
+pub fn hostile(scenario: &Scenario, seed: u64) -> impl Iterator<Item = u32> {
+    let faults = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind.is_hostile());
+    faults.flat_map(move |(index, _)| hit(scenario, index, seed))
+}
+
 /// Returns, for each node, whether a fault can keep it from what the protocol promises: any fault but
 /// slow links.
 pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {

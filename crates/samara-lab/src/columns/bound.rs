@@ -5,6 +5,7 @@ use samara_spec::Scenario;
 use samara_spec::columns::Columns;
 use serde::Serialize;
 
+use super::measure::Collector;
 use crate::network::{self, Hosts};
 
 /// Maximum number of links whose latencies are looked up. Beyond that, the bound takes the least
@@ -15,7 +16,7 @@ const LINKS_MAX: usize = 2_000_000;
 /// the least length of the frame of a segment.
 pub(super) fn curve(
     scenario: &Scenario,
-    custody: &[Vec<u32>],
+    collector: &Collector,
     hosts: &Hosts,
     frame_bytes: u32,
     links: &[(u32, u32)],
@@ -26,9 +27,12 @@ pub(super) fn curve(
     // With repair, half of the columns yield all others.
     let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
     let needed = workload.needed().unwrap_or(u32::MAX).min(most) as usize;
-    let needed_bytes = (0..count)
-        .zip(custody)
-        .map(|(host, own)| if host < nodes { own.len().min(needed) as u64 * copy_bytes } else { 0 });
+    let custody = collector.custody();
+    let of_host = |(own, counts): (&Vec<u32>, &bool)| match counts {
+        true => own.len().min(needed) as u64 * copy_bytes,
+        false => 0,
+    };
+    let needed_bytes = custody.iter().zip(collector.counts()).map(of_host);
     let is_coded = workload.needed().is_some() || workload.repair.is_some();
     // Cells of a column travel on their own.
     let pieces = (!is_coded && workload.cells.is_none())

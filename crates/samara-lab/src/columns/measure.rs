@@ -42,12 +42,14 @@ pub struct Collector {
     /// The sorted custody columns of each host.
     custody: Vec<Vec<u32>>,
     publisher: u32,
-    /// Hosts from this number on are observers: they receive and forward, but no metric includes
-    /// their times.
-    observers_from: u32,
+    /// The nodes whose times count: all but the publisher, observers and hostile nodes.
+    counts: Vec<bool>,
     /// The index of each host's first delivery.
     base: Vec<usize>,
+    /// First those of the nodes that count, by host, then those of all others.
     deliveries: Vec<Delivery>,
+    /// Number of deliveries to nodes that count.
+    counted: usize,
     /// All copies in order of arrival.
     pub copies: Vec<CopyRow>,
     /// Copies that other nodes sent back to the publisher.
@@ -73,38 +75,49 @@ pub struct Collector {
 impl Collector {
     /// Creates a collector for the custody columns of hosts over `slots` blocks.
     ///
-    /// It counts copies at the publisher separately. Copies at observers, the hosts from number
-    /// `nodes` on, are not deliveries.
-    pub fn new(columns: u32, slots: u32, custody: &[Vec<u32>], publisher: u32, nodes: u32) -> Self {
-        let mut base = Vec::with_capacity(custody.len());
+    /// It counts copies at the publisher separately. No metric includes the times of other hosts that do
+    /// not count, though they receive and forward.
+    pub fn new(
+        columns: u32,
+        slots: u32,
+        custody: &[Vec<u32>],
+        publisher: u32,
+        mut counts: Vec<bool>,
+    ) -> Self {
+        counts[publisher as usize] = false;
+        let mut base = vec![0; custody.len()];
         let mut deliveries = Vec::new();
-        for (host, kept) in custody.iter().enumerate() {
-            base.push(deliveries.len());
-            if host as u32 == publisher {
-                continue;
+        let mut counted = 0;
+        for of_counted in [true, false] {
+            for (host, kept) in (0..).zip(custody) {
+                if counts[host as usize] != of_counted {
+                    continue;
+                }
+                base[host as usize] = deliveries.len();
+                for slot in 0..if host == publisher { 0 } else { slots } {
+                    deliveries.extend(kept.iter().map(|column| Delivery {
+                        host,
+                        slot,
+                        column: *column,
+                        at: u64::MAX,
+                        from: u32::MAX,
+                        hops: 0,
+                        copies: 0,
+                        last_at: 0,
+                    }));
+                }
             }
-            for slot in 0..slots {
-                deliveries.extend(kept.iter().map(|column| Delivery {
-                    host: host as u32,
-                    slot,
-                    column: *column,
-                    at: u64::MAX,
-                    from: u32::MAX,
-                    hops: 0,
-                    copies: 0,
-                    last_at: 0,
-                }));
-            }
+            counted = if of_counted { deliveries.len() } else { counted };
         }
-        let missing = base.get(nodes as usize).copied().unwrap_or(deliveries.len());
         Self {
             columns,
             custody: custody.to_vec(),
             publisher,
-            observers_from: nodes,
+            counts,
             base,
             deliveries,
-            missing,
+            counted,
+            missing: counted,
             ..Self::default()
         }
     }
@@ -154,7 +167,7 @@ impl Collector {
             delivery.from = from;
             delivery.hops = hops;
             delivery.last_at = delivery.last_at.max(at);
-            self.missing -= usize::from(delivery.host < self.observers_from);
+            self.missing -= usize::from(index < self.counted);
         }
     }
 
@@ -177,15 +190,19 @@ impl Collector {
         })
     }
 
-    /// Returns all deliveries except those to observers, by host, slot and column.
+    /// Returns the deliveries to nodes that count, by host, slot and column.
     pub fn deliveries(&self) -> &[Delivery] {
-        let nodes = self.base.get(self.observers_from as usize);
-        &self.deliveries[..nodes.copied().unwrap_or(self.deliveries.len())]
+        &self.deliveries[..self.counted]
     }
 
     /// Returns the deliveries of each node in each slot.
     pub(super) fn blocks(&self) -> impl Iterator<Item = &[Delivery]> {
         self.deliveries().chunk_by(|a, b| (a.host, a.slot) == (b.host, b.slot))
+    }
+
+    /// Returns, for each host, whether its times count.
+    pub fn counts(&self) -> &[bool] {
+        &self.counts
     }
 
     pub(crate) fn custody(&self) -> &[Vec<u32>] {
@@ -197,7 +214,7 @@ impl Collector {
         self.needed.map_or(kept, |needed| kept.min(needed as usize))
     }
 
-    /// Returns the time to custody of each host that waits for segments, in milliseconds after
+    /// Returns the time to custody of each node that counts and waits for segments, in milliseconds after
     /// `published`.
     ///
     /// It is `None` for a host that did not receive the columns of the slot that it needs.
@@ -209,17 +226,13 @@ impl Collector {
         self.arrivals(slot).map(time).collect()
     }
 
-    /// Returns the hosts that wait for segments of a slot, each with the sorted times at which it
-    /// had them.
+    /// Returns the nodes that count and wait for segments of a slot, each with the sorted times at which
+    /// it had them.
     pub fn arrivals(&self, slot: u32) -> impl Iterator<Item = (u32, Vec<u64>)> {
-        let waiting = self.custody.iter().enumerate().take(self.observers_from as usize);
-        let waiting = waiting.filter(|(host, kept)| *host as u32 != self.publisher && !kept.is_empty());
-        waiting.map(move |(host, kept)| {
-            let start = self.base[host] + slot as usize * kept.len();
-            let own = &self.deliveries[start..start + kept.len()];
-            let mut times: Vec<u64> = own.iter().map(|delivery| delivery.at).collect();
+        self.blocks().filter(move |block| block[0].slot == slot).map(|block| {
+            let mut times: Vec<u64> = block.iter().map(|delivery| delivery.at).collect();
             times.sort_unstable();
-            (host as u32, times)
+            (block[0].host, times)
         })
     }
 }

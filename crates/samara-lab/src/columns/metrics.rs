@@ -21,12 +21,12 @@ use crate::statistics::{Statistics, percentile};
 
 metrics! {
     /// The figures of a run. Shares range from 0 to 1. Unless the name says otherwise, means are
-    /// over all nodes except the publisher.
+    /// over all nodes except the publisher and hostile ones.
     pub struct ColumnMetrics of ColumnsData {
         /// Time from the publication until a node has its columns, over nodes and slots: all of them,
         /// or as many as `columns.custody_needed` demands. It
-        /// excludes the publisher, its observer, and incomplete nodes: with incomplete nodes, all
-        /// five values are those of the fastest nodes only.
+        /// excludes the publisher, its observer, hostile nodes, and incomplete nodes: with incomplete
+        /// nodes, all five values are those of the fastest nodes only.
         pub time_to_custody_ms: Option<Statistics> = "ms", Less, ["mean", "p95", "max"];
         /// Time from the publication to the first copy of a column at a node.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
@@ -103,7 +103,7 @@ metrics! {
         /// published.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub repair: Option<Repairs> = "", Neither, [];
-        /// The exchange of cells, if `columns.cells` is set; over all nodes but the publisher.
+        /// The exchange of cells, if `columns.cells` is set.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cells: Option<CellMetrics> = "", Neither, [];
         /// Copies that did not fit into a node's queues.
@@ -178,11 +178,10 @@ impl CellNodes {
         let custody = custody.flat_map(|(slot, published)| measured.collector.custody_ms(slot, *published));
         let times: Vec<f64> =
             custody.filter(|(host, _)| is_member(*host)).filter_map(|(_, time)| time).collect();
-        let publisher = measured.point.scenario.part::<Columns>().publisher;
-        let traffic = measured.traffic.iter().zip(0..measured.point.scenario.network.nodes);
+        let traffic = (0..).zip(&measured.traffic).zip(measured.collector.counts());
         let bytes: Vec<f64> = traffic
-            .filter(|(_, host)| *host != publisher && is_member(*host))
-            .map(|(stats, _)| stats.received.bytes as f64)
+            .filter(|((host, _), counts)| **counts && is_member(*host))
+            .map(|((_, stats), _)| stats.received.bytes as f64)
             .collect();
         let mean = |values: &[f64]| Statistics::of(values).map(|values| values.mean);
         Self { time_to_custody_ms: mean(&times), bytes_down_per_node: mean(&bytes) }
@@ -194,7 +193,8 @@ impl CellMetrics {
         let of = |kind: bool| CellNodes::of(measured, |host| upgraded.get(host as usize) == Some(&kind));
         let [missing, local, received, headers, metadata] = measured.cells.map(|count| count as f64);
         let slots = measured.published.len() as f64;
-        let nodes = f64::from(measured.point.scenario.network.nodes.max(2) - 1) * slots;
+        let counted = measured.collector.counts().iter().filter(|counts| **counts).count();
+        let nodes = counted.max(1) as f64 * slots;
         Self {
             missing_per_node: missing / nodes,
             local_share: ratio(local, measured.collector.deliveries().len() as f64),
@@ -259,10 +259,9 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let scenario = &measured.point.scenario;
     let workload = scenario.part::<Columns>();
     let publisher = workload.publisher as usize;
-    let nodes = measured.traffic.iter().take(scenario.network.nodes as usize).enumerate();
-    let others: Vec<&HostStats> =
-        nodes.filter(|(host, _)| *host != publisher).map(|(_, stats)| stats).collect();
-    let count = others.len() as f64;
+    let counted = measured.traffic.iter().zip(measured.collector.counts()).filter(|(_, counts)| **counts);
+    let others: Vec<&HostStats> = counted.map(|(stats, _)| stats).collect();
+    let count = others.len().max(1) as f64;
     let sum = |value: fn(&HostStats) -> u64| others.iter().map(|stats| value(stats) as f64).sum::<f64>();
     let down = sum(|stats| stats.received.bytes);
     let bytes = workload.segment_bytes();

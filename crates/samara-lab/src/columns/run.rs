@@ -56,7 +56,7 @@ pub struct ColumnsMeasured {
     pub withdrawn: u64,
     /// Mean size of the meshes at the first publication.
     pub mesh_size: f64,
-    /// Counts of cells over all nodes but the publisher, as [`Spreading::cell_counts`].
+    /// Counts of cells over all nodes that count, as [`Spreading::cell_counts`].
     pub cells: [u64; 5],
     /// Mean congestion window of the publisher's links at each publication, in packets; empty for
     /// real nodes.
@@ -73,12 +73,14 @@ impl ColumnsMeasured {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
-        let mut collector = Collector::new(workload.segments(), slots, custody, publisher, nodes);
+        let mut counts: Vec<bool> = (0..custody.len()).map(|host| host < nodes as usize).collect();
+        network::hostile(scenario, point.seed).for_each(|host| counts[host as usize] = false);
+        let mut collector = Collector::new(workload.segments(), slots, custody, publisher, counts);
         collector.needed = workload.needed();
         collector.ends_early = workload.pieces.is_some();
         // Until the links are known, anyone may ask.
         let asking = vec![workload.cells.is_some(); custody.len()];
-        let bound = bound(scenario, &limits(scenario, custody, hosts, frame_bytes, &asking));
+        let bound = bound(scenario, &limits(scenario, &collector, hosts, frame_bytes, &asking));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
@@ -102,7 +104,6 @@ impl ColumnsMeasured {
     /// Computes the bounds of all completion times over these links. Their mean is a bound of the mean
     /// as well.
     fn set_curve(&mut self, links: &[(u32, u32)]) {
-        let custody = self.collector.custody();
         let workload: &Columns = self.point.scenario.part();
         // In a pattern, the custody of peers is also that of others. If mempools have all cells, none
         // has to leave the publisher, and copies without bytes would make the bound endless.
@@ -117,7 +118,7 @@ impl ColumnsMeasured {
             peers.for_each(|peer| self.asking[peer as usize] = true);
             self.bound = bound(&self.point.scenario, &self.limits());
         }
-        self.curve = curve(&self.point.scenario, custody, &self.hosts, self.frame_bytes, links);
+        self.curve = curve(&self.point.scenario, &self.collector, &self.hosts, self.frame_bytes, links);
         self.bound.total_ms = self.bound.total_ms.max(self.curve.mean());
         self.lower_bound_ms = self.bound.total_ms;
     }
@@ -127,8 +128,7 @@ impl ColumnsMeasured {
     }
 
     fn limits(&self) -> samara_bounds::Limits<'_> {
-        let custody = self.collector.custody();
-        limits(&self.point.scenario, custody, &self.hosts, self.frame_bytes, &self.asking)
+        limits(&self.point.scenario, &self.collector, &self.hosts, self.frame_bytes, &self.asking)
     }
 
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
@@ -559,14 +559,14 @@ fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunE
     Ok(total as f64 / meshes.max(1) as f64)
 }
 
-/// Returns the counts of cells over all nodes but the publisher.
+/// Returns the counts of cells over all nodes that count.
 fn cells<E: Spreading>(
     measured: &ColumnsMeasured,
     net: &mut Net<'_, Host<Node<E>>>,
 ) -> Result<[u64; 5], RunError> {
-    let publisher = measured.workload().publisher;
+    let is_counted = measured.collector.counts();
     let mut counts = [0; 5];
-    for host in net.hosts().filter(|host| *host != publisher) {
+    for host in net.hosts().filter(|host| is_counted[*host as usize]) {
         let of_host = E::cell_counts(&net.sim.node(host).app);
         counts.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
     }
@@ -575,15 +575,15 @@ fn cells<E: Spreading>(
 
 fn limits<'a>(
     scenario: &Scenario,
-    custody: &'a [Vec<u32>],
+    collector: &'a Collector,
     hosts: &Hosts,
     frame_bytes: u32,
     asking: &[bool],
 ) -> samara_bounds::Limits<'a> {
     let workload = scenario.part::<Columns>();
     let publisher = workload.publisher as usize;
-    let waiting: Vec<usize> =
-        (0..scenario.network.nodes as usize).filter(|host| *host != publisher).collect();
+    let (custody, counts) = (collector.custody(), collector.counts());
+    let waiting: Vec<usize> = (0..counts.len()).filter(|host| counts[*host]).collect();
     let rates = &hosts.configs;
     let (uplink_burst, downlink_burst) = network::bursts(scenario);
     // Observers also forward.

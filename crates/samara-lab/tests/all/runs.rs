@@ -124,6 +124,18 @@ fn schedules_do_not_beat_the_bound_in_small_networks() {
     }
 }
 
+const WITHHOLDING: &str = r#"[{ kind = "withhold", at = "0 s", share = "30 %" }]"#;
+
+/// Nodes that send nothing cannot join a mesh, and receive nothing.
+#[test]
+fn only_the_figures_of_honest_nodes_count() {
+    let result =
+        results("peerdas", &[SMALL, &[("fault", WITHHOLDING)]].concat(), &["node-wide"], 1, 1).remove(0);
+    assert_eq!(result.custody_ms[0].len(), 100 - 1 - 30, "all but the publisher and the hostile nodes");
+    assert!(result.metrics.incomplete < 10, "{} incomplete", result.metrics.incomplete);
+    assert!(result.metrics.delivery_ratio > 0.95, "{}", result.metrics.delivery_ratio);
+}
+
 /// In networks with regions, classes of hosts, faults, FQ-CoDel and QUIC, with and without a code.
 #[test]
 fn nothing_completes_below_the_curve() {
@@ -144,6 +156,7 @@ fn nothing_completes_below_the_curve() {
     let needed: [(&str, &str); 1] = [("columns.custody_needed", "4")];
     let of_network: [(&str, &str); 2] = [("network.class", classes), ("network.regions", regions)];
     let slow: [(&str, &str); 1] = [("fault", fault)];
+    let withholding: [(&str, &str); 1] = [("fault", WITHHOLDING)];
     let pieces = "{ size = \"12 kB\" }";
     let coded = "{ size = \"12 kB\", parity = 16, parity_size = \"16 kB\" }";
     let [pieces, coded] = [pieces, coded].map(|pieces| [("columns.pieces", pieces)]);
@@ -156,6 +169,7 @@ fn nothing_completes_below_the_curve() {
         ("all columns", [&study[..], &of_network, &whole].concat()),
         ("some columns", [&study[..], &of_network, &needed].concat()),
         ("slow hosts", [&of_network[..], &slow].concat()),
+        ("hostile hosts", [&of_network[..], &withholding].concat()),
     ] {
         for result in results("peerdas", &[SMALL, &more].concat(), &["sequential", "node-wide"], 2, 2) {
             assert_not_below_the_curve(&result, &format!("{name}, {}", result.run.name));

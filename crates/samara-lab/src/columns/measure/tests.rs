@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn copies_become_deliveries() {
     let custody = vec![vec![0, 1], vec![1], vec![0, 1]];
-    let mut collector = Collector::new(2, 2, &custody, 0, 3);
+    let mut collector = Collector::new(2, 2, &custody, 0, vec![true; 3]);
     assert_eq!(collector.missing_until(1), 6);
     let row = |at, host, from, column| CopyRow { at, host, from, column, first: true };
     collector.copy(row(1_000_000, 1, 0, 1));
@@ -22,15 +22,15 @@ fn copies_become_deliveries() {
 }
 
 #[test]
-fn observers_forward_but_do_not_count() {
+fn hosts_that_do_not_count_still_forward() {
     let custody = vec![vec![0], vec![0], vec![0]];
-    let mut collector = Collector::new(1, 1, &custody, 0, 2);
+    let mut collector = Collector::new(1, 1, &custody, 0, vec![true, false, true]);
     assert_eq!(collector.missing_until(0), 1);
     let row = |at, host, from| CopyRow { at, host, from, column: 0, first: true };
-    collector.copy(row(1, 2, 0));
+    collector.copy(row(1, 1, 0));
     assert_eq!(collector.missing_until(0), 1);
-    collector.copy(row(2, 1, 2));
+    collector.copy(row(2, 2, 1));
     assert_eq!(collector.missing_until(0), 0);
     assert_eq!((collector.deliveries().len(), collector.deliveries()[0].hops), (1, 2));
-    assert_eq!(collector.custody_ms(0, 0), [(1, Some(2e-6))]);
+    assert_eq!(collector.custody_ms(0, 0), [(2, Some(2e-6))]);
 }

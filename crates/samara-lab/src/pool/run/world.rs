@@ -38,11 +38,9 @@ pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
         role.is_some_and(|role| scenario.part::<Transactions>().groups[role].adversary.is_some())
     };
     let mut honest: Vec<bool> = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
+    network::hostile(scenario, seed).for_each(|host| honest[host as usize] = false);
     let mut down = vec![Vec::new(); scenario.network.nodes as usize];
     for (index, fault) in scenario.faults.iter().enumerate() {
-        if fault.kind.is_hostile() {
-            network::hit(scenario, index, seed).into_iter().for_each(|host| honest[host as usize] = false);
-        }
         if matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish) {
             let until = fault.until.map_or(u64::MAX, |until| until.nanos());
             for host in network::hit(scenario, index, seed) {
