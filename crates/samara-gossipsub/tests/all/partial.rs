@@ -827,6 +827,25 @@ mod claims {
         }
     }
 
+    #[test]
+    fn claims_take_the_place_of_no_copy_that_a_relay_passes_on() {
+        let (mut node, peers) = node(9);
+        node.rpcs(&peers, crate::common::graft(&[TOPIC]));
+        let group = group(1);
+        provide(&mut node, &group, 0, Bits::default());
+        peers[1..4].iter().for_each(|peer| claims(&mut node, *peer, &group));
+        node.sent();
+        sends(&mut node, peers[0], &group, None, true);
+        let Some(Event::Parts { ticket, .. }) = node.events.pop() else { panic!("no parts arrived") };
+        node.with(|engine, cx| engine.report_parts(ticket, Acceptance::Accept, cx));
+        let sent = node.sent().0.into_iter();
+        let bodies =
+            sent.filter(|(.., frame)| frame.rpc().partial.as_ref().is_some_and(|it| it.body.is_some()));
+        let receivers: BTreeSet<PeerId> = bodies.map(|(peer, ..)| peer).collect();
+        let others = BTreeSet::from_iter(peers[4..].iter().copied());
+        assert_eq!((receivers.len(), receivers.is_subset(&others)), (5, true));
+    }
+
     /// Sends everything that is owed. Returns the receiver of the first copy of a message.
     fn first_copy(node: &mut Node) -> PeerId {
         let now = node.now;

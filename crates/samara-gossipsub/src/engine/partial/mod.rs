@@ -182,7 +182,10 @@ impl GossipSub {
                 !group.known_view(*peer).is_some_and(knows)
             };
             let lacking: SmallVec<[PeerId; 16]> = peers.iter().copied().filter(lacks).collect();
-            let holders = peers.len() - lacking.len();
+            // Who only claims to have a part may send it to nobody.
+            let proves = |view: &groups::View| view.received.contains(part) || view.owed.contains(part);
+            let holds = |peer: &&PeerId| group.known_view(**peer).is_some_and(proves);
+            let holders = peers.iter().filter(holds).count();
             for peer in lacking.into_iter().take(copies.saturating_sub(holders)) {
                 by_peer.entry(peer).or_insert_with(|| Bits::new(group.len)).insert(part);
             }
