@@ -221,7 +221,7 @@ fn gossipsub_node(host: u32) -> (GossipSub, Outbox<samara_gossipsub::rpc::RpcFra
         seen_capacity: 8,
         partial: Some(partial.into()),
         spread: Some(samara_gossipsub::config::Spread::default()),
-        message_id: samara_gossipsub::message_id::MessageIdFn::Pieces,
+        message_id: samara_gossipsub::message_id::MessageIdFn::Pieces { len: 20 },
         ..samara_gossipsub::Config::default()
     };
     let outbox = Outbox::new(config.outbox_config());

@@ -31,8 +31,11 @@ pub enum MessageIdFn {
         len: u8,
     },
     /// The header of a piece ([`Piece`]) and 4 bytes of SHA-256 of the payload: nodes see which pieces of
-    /// a payload they lack. Other messages have a zero and 19 bytes of SHA-256.
-    Pieces,
+    /// a payload they lack. Other messages have a zero and 19 bytes of SHA-256. Zeros follow up to `len`.
+    Pieces {
+        /// Length of an id in bytes; [`Piece::ID_BYTES`] or more.
+        len: u16,
+    },
     /// A user-defined function from [`MessageIdFn::custom`], or the function from
     /// [`MessageIdFn::ethereum`].
     Custom(CustomId),
@@ -91,7 +94,7 @@ impl MessageIdFn {
             Self::FromSeqno => 1,
             Self::FromSeqnoBase58 => 2,
             Self::Sha256Data { len } => 256 + u64::from(*len),
-            Self::Pieces => 3,
+            Self::Pieces { len } => 1024 + u64::from(*len),
             Self::Custom(CustomId { tag, .. }) => *tag,
         }
     }
@@ -103,7 +106,7 @@ impl MessageIdFn {
             Self::Sha256Data { len } => {
                 MessageId::new(&Sha256::digest(&message.data)[..usize::from(*len).min(32)])
             }
-            Self::Pieces => piece_id(&message.data),
+            Self::Pieces { len } => piece_id(&message.data, usize::from(*len)),
             Self::Custom(custom) => (custom.compute)(message),
         }
     }
@@ -125,6 +128,8 @@ impl Piece {
     /// payload (8), the needed and all pieces (2 each), and the number of the piece (2); all little
     /// endian.
     pub const HEADER_BYTES: usize = 16;
+    /// Least length of the ids of [`MessageIdFn::Pieces`] in bytes.
+    pub const ID_BYTES: u16 = 20;
     const MARK: [u8; 2] = *b"PC";
 
     /// Returns the header of a piece.
@@ -156,19 +161,16 @@ impl Piece {
     }
 }
 
-/// Length of the ids of [`MessageIdFn::Pieces`].
-const PIECE_ID_BYTES: usize = 20;
-
-fn piece_id(data: &[u8]) -> MessageId {
+fn piece_id(data: &[u8], len: usize) -> MessageId {
     let hash = Sha256::digest(data);
-    if Piece::read(data).is_none() {
-        // The mark would make it a piece.
-        let mut id = [0; PIECE_ID_BYTES];
-        id[1..].copy_from_slice(&hash[..PIECE_ID_BYTES - 1]);
-        return MessageId::new(&id);
-    }
-    let rest = PIECE_ID_BYTES - Piece::HEADER_BYTES;
-    MessageId::new(&[&data[..Piece::HEADER_BYTES], &hash[..rest]].concat())
+    let mut id = vec![0; usize::from(Piece::ID_BYTES)];
+    // The mark would make another message a piece.
+    let header = if Piece::read(data).is_some() { &data[..Piece::HEADER_BYTES] } else { &[0] };
+    id[..header.len()].copy_from_slice(header);
+    let rest = id.len() - header.len();
+    id[header.len()..].copy_from_slice(&hash[..rest]);
+    id.resize(len.max(id.len()), 0);
+    MessageId::new(&id)
 }
 
 fn ethereum_id(message: &Message, with_topic: bool, decompress: Option<&Decompress>) -> MessageId {
@@ -235,7 +237,7 @@ impl fmt::Debug for MessageIdFn {
             Self::FromSeqno => f.write_str("FromSeqno"),
             Self::FromSeqnoBase58 => f.write_str("FromSeqnoBase58"),
             Self::Sha256Data { len } => write!(f, "Sha256Data {{ len: {len} }}"),
-            Self::Pieces => f.write_str("Pieces"),
+            Self::Pieces { len } => write!(f, "Pieces {{ len: {len} }}"),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }

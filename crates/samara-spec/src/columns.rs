@@ -9,6 +9,7 @@ use crate::messages::{FLOODSUB, FloodParameters, PLUMTREE, PlumtreeParameters};
 use crate::{Checks, Scenario, is_default};
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose, derive_seed};
+use samara_gossipsub::Piece;
 use samara_gossipsub::config::Parameters;
 use samara_scenario::Inputs;
 use samara_scenario::study::withholding;
@@ -182,6 +183,8 @@ pub struct Pieces {
     pub omitted: u32,
     /// Bytes of one copy of the payload, for the count of copies; those of all its pieces if absent.
     pub payload: Option<Size>,
+    /// Bytes of the id of a message, which announcements and requests repeat.
+    pub id_size: Size,
 }
 
 /// The topics of pieces.
@@ -208,6 +211,7 @@ impl Default for Pieces {
             spoofing: Share::default(),
             omitted: 0,
             payload: None,
+            id_size: Size::from_bytes(Piece::ID_BYTES.into()),
         }
     }
 }
@@ -684,6 +688,11 @@ impl Checks<'_> {
             let (omitted, segments) = (pieces.omitted, workload.segments());
             let message = format!("is {omitted} of {segments} pieces; expected fewer, so that one is sent");
             self.wrong("columns.pieces.omitted", message);
+        }
+        let least = u64::from(Piece::ID_BYTES);
+        if !(least..=1024).contains(&pieces.id_size.bytes()) {
+            let message = format!("is {}; expected {least} B to 1 KiB", pieces.id_size);
+            self.wrong("columns.pieces.id_size", message);
         }
         if pieces.payload.is_some_and(|payload| payload.bytes() == 0) {
             self.wrong("columns.pieces.payload", "is 0 B; expected the bytes of one copy");

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use samara_apps::columns::{Blocks, CellPlan};
 use samara_apps::messages::TOPIC;
 use samara_engine::units::Span;
+use samara_gossipsub::Piece;
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::rpc::{Message, Topic};
 use samara_lab::network::{self, Hosts};
@@ -265,6 +266,10 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             }),
             "columns.pieces: faults exist in the simulator only; remove withholding, silent, spoofing and omitted for \
              the testbed",
+        ),
+        (
+            pieces.is_some_and(|pieces| pieces.id_size.bytes() != u64::from(Piece::ID_BYTES)),
+            "columns.pieces.id_size: nodes have ids of 20 B; remove it for the testbed",
         ),
         (
             scenario.transport.recovery.is_some_and(|recovery| recovery != Recovery::Linux),

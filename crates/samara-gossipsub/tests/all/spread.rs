@@ -34,7 +34,7 @@ fn ms(millis: u64) -> Duration {
 fn pieces(spread: Spread) -> Config {
     changed(plain(), |config| {
         config.spread = Some(spread);
-        config.message_id = MessageIdFn::Pieces;
+        config.message_id = MessageIdFn::Pieces { len: Piece::ID_BYTES };
         config.authenticity = Authenticity::anonymous();
         config.sending.dispatch = Dispatch::Node;
         config.idontwant.threshold_bytes = 1;
@@ -49,7 +49,7 @@ fn piece(needed: u16, total: u16, index: u16) -> Arc<Message> {
 }
 
 fn id(message: &Message) -> MessageId {
-    MessageIdFn::Pieces.id(message)
+    MessageIdFn::Pieces { len: Piece::ID_BYTES }.id(message)
 }
 
 fn wait(node: &mut Node, time: Duration) {
@@ -61,6 +61,9 @@ fn ids_of_pieces_name_their_payload() {
     let message = piece(3, 4, 2);
     assert_eq!(Piece::of(&id(&message)), Some(Piece { payload: 1, needed: 3, total: 4 }));
     assert_eq!(id(&message).as_bytes().len(), 20);
+    let long = MessageIdFn::Pieces { len: 101 }.id(&message);
+    assert_eq!((long.as_bytes().len(), Piece::of(&long)), (101, Piece::of(&id(&message))));
+    assert_eq!(long.as_bytes()[..20], *id(&message).as_bytes());
     // Other data, and headers that contradict themselves, are no pieces.
     for data in [vec![7; 40], Piece { payload: 1, needed: 5, total: 4 }.header(0).to_vec()] {
         assert_eq!(Piece::of(&id(&Message::new(topic("t"), Bytes::from(data)))), None);

@@ -390,8 +390,8 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<Vec<Arc<Config>>, RunErro
     let handle = observer.map(|_| PeerId(publisher_links as u32));
     let mut config = parameters.build(None);
     config.report_duplicates = true;
-    if workload.pieces.is_some() {
-        config.message_id = MessageIdFn::Pieces;
+    if let Some(pieces) = &workload.pieces {
+        config.message_id = MessageIdFn::Pieces { len: pieces.id_size.bytes() as u16 };
     }
     if setup.validates() {
         config.validator = Some(ValidatorHook::deferred());

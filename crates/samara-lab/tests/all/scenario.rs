@@ -297,6 +297,7 @@ payload | columns.pieces.joined | 3 | needs topics = "each" and parity
 payload | columns.pieces.silent | 130 % | is 130 %; at most 100 %
 payload | columns.pieces.spoofing | 101 % | is 101 %; at most 100 %
 payload | columns.pieces.omitted | 32 | is 32 of 32 pieces; expected fewer
+payload | columns.pieces.id_size | 19 B | is 19 B; expected 20 B to 1 KiB
 payload | columns.custody_needed | 3 | comes without pieces;
 payload | protocol.spread.pull.retry | 0 ms | found 0ns, expected more than 0
 peerdas | transport.node_delay | 5 ms | belongs to kind = "quic"; remove it

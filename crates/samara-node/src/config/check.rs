@@ -10,6 +10,7 @@ use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
+use samara_gossipsub::Piece;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
@@ -181,7 +182,7 @@ impl NodeConfig {
             IdKind::FromSeqno => MessageIdFn::FromSeqno,
             IdKind::FromSeqnoBase58 => MessageIdFn::FromSeqnoBase58,
             IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
-            IdKind::Pieces => MessageIdFn::Pieces,
+            IdKind::Pieces => MessageIdFn::Pieces { len: Piece::ID_BYTES },
         };
         config.partial = self.cells.as_ref().map(|_| {
             let parts = self.gossipsub.parts.clone().unwrap_or_default();

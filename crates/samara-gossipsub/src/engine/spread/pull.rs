@@ -88,7 +88,7 @@ impl GossipSub {
 
     /// Returns the payload that a message is a piece of.
     fn payload_of(&self, id: &MessageId) -> Option<Piece> {
-        matches!(self.config.message_id, MessageIdFn::Pieces).then(|| Piece::of(id)).flatten()
+        matches!(self.config.message_id, MessageIdFn::Pieces { .. }).then(|| Piece::of(id)).flatten()
     }
 
     /// Takes the announced messages that this node lacks. Returns those to request from the peer now.
