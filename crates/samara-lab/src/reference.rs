@@ -114,9 +114,16 @@ pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedCompariso
         let at =
             |run: &Run| figure.at.iter().all(|(key, value)| run.parameters.get(key) == Some(&json(value)));
         let of = results.iter().map(|outcome| &outcome.run).filter(|of| of.name == run && at(of));
-        let values =
-            of.filter_map(|run| Some((run.parameters.get("seed"), figure_of(&run.metrics, &figure.metric)?)));
-        values.collect::<Vec<_>>()
+        let value = |run: &Run| {
+            let seed = run.parameters.get("seed").and_then(serde_json::Value::as_u64);
+            Some((seed, figure_of(&run.metrics, &figure.metric)?))
+        };
+        let mut values: Vec<(Option<u64>, f64)> = of.filter_map(value).collect();
+        let is_measured = |seed: Option<u64>| seed.is_some_and(|seed| figure.seeds.contains(&seed));
+        if values.iter().any(|(seed, _)| is_measured(*seed)) {
+            values.retain(|(seed, _)| is_measured(*seed));
+        }
+        values
     };
     let compare = |figure: &PublishedFigure| {
         let mut ours: Vec<f64> = Vec::new();

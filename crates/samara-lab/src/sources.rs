@@ -59,19 +59,49 @@ pub fn figures() -> Vec<(&'static str, Vec<PublishedFigure>)> {
     all.filter(|(_, figures)| !figures.is_empty()).collect()
 }
 
-/// Returns the runs of a scenario that its figures need: those that they name, or all (none named) if a
-/// metric compares a run with others.
-pub fn runs(scenario: &str, figures: &[PublishedFigure]) -> Vec<String> {
+/// The runs that figures with equal seeds need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    /// The seeds of the figures. Empty: those of the scenario.
+    pub seeds: Vec<u64>,
+    /// The runs that the figures name, or all (none named) if a metric compares a run with others.
+    pub only: Vec<String>,
+    /// Changes of the scenario: the seeds, and of a sweep only the values that the figures name.
+    pub set: Vec<String>,
+}
+
+/// Returns the runs of a scenario that its figures need.
+pub fn runs(scenario: &str, figures: &[PublishedFigure]) -> Vec<Runs> {
     let loaded = load_with(scenario, &Overrides::default()).expect("built-in scenarios load");
+    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
     let beside_first = family::of(&loaded.scenario).beside_first;
-    if figures.iter().any(|figure| beside_first.contains(&figure.metric.as_str())) {
-        return Vec::new();
+    let mut by_seeds: BTreeMap<&[u64], Vec<&PublishedFigure>> = BTreeMap::new();
+    for figure in figures {
+        by_seeds.entry(&figure.seeds).or_default().push(figure);
     }
-    let of_figure = |figure: &PublishedFigure| [Some(figure.run.clone()), figure.over.clone()];
-    let mut runs: Vec<String> = figures.iter().flat_map(of_figure).flatten().collect();
-    runs.sort_unstable();
-    runs.dedup();
-    runs
+    let of_group = |(seeds, figures): (&[u64], Vec<&PublishedFigure>)| {
+        let mut only: Vec<String> = Vec::new();
+        if figures.iter().all(|figure| !beside_first.contains(&figure.metric.as_str())) {
+            let named = figures.iter().flat_map(|figure| [Some(&figure.run), figure.over.as_ref()]);
+            only.extend(named.flatten().cloned());
+            only.sort_unstable();
+            only.dedup();
+        }
+        let mut set = Vec::new();
+        if !seeds.is_empty() {
+            set.push(format!("scenario.seeds={seeds:?}"));
+        }
+        for (number, axis) in axes.clone().enumerate() {
+            let is_named =
+                |value: &&toml::Value| figures.iter().any(|figure| figure.at.get(&axis.key) == Some(value));
+            if figures.iter().all(|figure| figure.at.contains_key(&axis.key)) {
+                let values = axis.values.iter().filter(is_named).cloned().collect();
+                set.push(format!("sweep.axis.{number}.values={}", toml::Value::Array(values)));
+            }
+        }
+        Runs { seeds: seeds.to_vec(), only, set }
+    };
+    by_seeds.into_iter().map(of_group).collect()
 }
 
 /// A claim with its verdict.
@@ -102,6 +132,10 @@ impl Row {
         });
         let over = figure.over.iter().map(|over| format!(" --only {over}"));
         let only: String = std::iter::once(format!("--only {}", figure.run)).chain(over).collect();
+        let seeds = match figure.seeds.as_slice() {
+            [] => String::new(),
+            seeds => format!(" --set scenario.seeds={seeds:?}").replace(", ", ","),
+        };
         let at: Vec<String> =
             figure.at.iter().map(|(key, value)| format!(" at {key} = {}", plain(value))).collect();
         Self {
@@ -117,7 +151,7 @@ impl Row {
             },
             verdict: ours.map_or(Verdict::Open, |ours| figure.verdict(ours.mean)),
             reason: figure.refuted.clone().unwrap_or_default(),
-            evidence: format!("`samara run {scenario} {only}`: `{}`{}", figure.metric, at.concat()),
+            evidence: format!("`samara run {scenario} {only}{seeds}`: `{}`{}", figure.metric, at.concat()),
         }
     }
 

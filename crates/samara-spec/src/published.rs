@@ -27,6 +27,10 @@ pub struct PublishedFigure {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub at: BTreeMap<String, toml::Value>,
+    /// Seeds of the measurement, if a seed draws the same network there and here. Runs with other seeds
+    /// are compared only if none of these ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<u64>,
     /// The part of the document that has the value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use samara_lab::reference::PublishedComparison;
-use samara_lab::sources::{Ours, compared, figures, page, runs};
+use samara_lab::sources::{Ours, Runs, compared, figures, page, runs};
 use samara_spec::PublishedFigure;
 use serde::Deserialize;
 
@@ -32,11 +32,18 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
         }
         let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
         for (name, figures) in figures.iter().filter(|(name, _)| is_wanted(name)) {
-            let out = directory.join(name);
-            if !out.join("complete").exists() {
-                simulate(name, &runs(name, figures), &out)?;
+            let mut of_scenario = Vec::new();
+            for runs in runs(name, figures) {
+                let seeds: String = runs.seeds.iter().map(|seed| format!("-{seed}")).collect();
+                let out = directory.join(format!("{name}{seeds}"));
+                if !out.join("complete").exists() {
+                    simulate(name, &runs, &out)?;
+                }
+                let mut found = read(&out, figures)?;
+                found.retain(|known| known.figure.seeds == runs.seeds);
+                of_scenario.extend(found.into_iter().map(Ours::from));
             }
-            ours.insert((*name).to_owned(), read(&out, figures)?);
+            ours.insert((*name).to_owned(), of_scenario);
         }
         // Scenarios that are no longer compared.
         ours.retain(|name, _| figures.iter().any(|(known, _)| known == name));
@@ -60,12 +67,17 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
 }
 
 /// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
-fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
-    let which = if runs.is_empty() { "all runs".to_owned() } else { runs.join(", ") };
-    eprintln!("samara: {name}: {which}");
-    let only = runs.iter().flat_map(|run| ["--only", run]);
+fn simulate(name: &str, Runs { only, set, .. }: &Runs, out: &Path) -> Result<(), String> {
+    let which = if only.is_empty() { "all runs".to_owned() } else { only.join(", ") };
+    eprintln!("samara: {name}: {which} {}", set.join(" "));
+    let only = only.iter().flat_map(|run| ["--only", run]);
+    let set = set.iter().flat_map(|set| ["--set", set]);
     let mut command = Command::new(crate::own_program()?);
-    command.args(["run", name, "--force", "--quiet", "--format", "json", "--out"]).arg(out).args(only);
+    command
+        .args(["run", name, "--force", "--quiet", "--format", "json", "--out"])
+        .arg(out)
+        .args(only)
+        .args(set);
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     let status = status.map_err(|error| format!("{name}: cannot start a run: {error}"))?;
     match status.code() {
@@ -74,11 +86,10 @@ fn simulate(name: &str, runs: &[String], out: &Path) -> Result<(), String> {
     }
 }
 
-fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<Ours>, String> {
+fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<PublishedComparison>, String> {
     let path = out.join("summary.json");
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let summary: Summary = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-    let of_documents = summary.published.into_iter().filter(|known| figures.contains(&known.figure));
-    Ok(of_documents.map(Ours::from).collect())
+    Ok(summary.published.into_iter().filter(|known| figures.contains(&known.figure)).collect())
 }

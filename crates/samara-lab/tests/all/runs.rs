@@ -285,6 +285,25 @@ fn reference_runs_match_the_publication() {
 }
 
 #[test]
+fn published_figures_are_compared_with_runs_of_their_seeds() {
+    let compared = |seeds: &str| {
+        let mut loaded = loaded("peerdas-small", &[("scenario.seeds", seeds)], &["batch"], None);
+        let figure =
+            "run = 'batch'\nmetric = 'time_to_custody_ms.mean'\nvalue = 1.0\nsource = 'S'\nseeds = [2, 4]";
+        loaded.scenario.published = vec![toml::from_str(figure).unwrap()];
+        let options = RunOptions::new(1, &loaded.inputs);
+        let outcome = |point| run(point, options, |_| {}).unwrap().outcome();
+        let results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
+        samara_lab::reference::published(&loaded, &results).remove(0).ours
+    };
+    let second = compared("[2]");
+    assert_eq!(compared("[1, 2, 3]"), second);
+    // Without any of them, all seeds count.
+    let others = compared("[1, 3]");
+    assert!(others.seeds == 2 && others.mean != second.mean, "{others:?}");
+}
+
+#[test]
 fn several_processes_measure_the_same_as_one() {
     let set = [("network.nodes", "40")];
     let loaded = loaded("peerdas-small", &set, &[], Some(3));
