@@ -101,8 +101,6 @@ parameters! {
         /// Number of mesh peers to which a node pushes a message. It announces the message to others.
         /// Default: 2.
         push_copies: usize => push_copies;
-        /// Number of peers to which the publisher pushes a message. Default: 1.
-        publish_copies: usize => publish_copies;
         /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
         /// the mesh, or all with `announce_nearest`. Default: true.
         count_holders: bool => count_holders;

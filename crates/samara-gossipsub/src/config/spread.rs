@@ -14,8 +14,6 @@ use std::time::Duration;
 pub struct Spread {
     /// Number of mesh peers to which a node pushes a message. It announces the message to others.
     pub push_copies: usize,
-    /// Number of peers to which the publisher pushes a message.
-    pub publish_copies: usize,
     /// Whether peers that have the message, by their IDONTWANT, count among `push_copies`: those of
     /// the mesh, or all if `announce` is [`Announce::Nearest`].
     pub count_holders: bool,
@@ -76,7 +74,6 @@ impl Default for Spread {
     fn default() -> Self {
         Self {
             push_copies: 2,
-            publish_copies: 1,
             count_holders: true,
             publish_to_all: true,
             quiet_publisher: true,

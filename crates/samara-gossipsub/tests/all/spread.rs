@@ -17,7 +17,6 @@ use crate::common::*;
 fn study() -> Spread {
     Spread {
         push_copies: 2,
-        publish_copies: 2,
         publish_to_all: false,
         quiet_publisher: false,
         announce: Announce::Mesh,
@@ -252,7 +251,7 @@ fn the_last_pieces_are_requested_from_several_announcers() {
 }
 
 #[test]
-fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
+fn the_publisher_spreads_copies_over_all_peers_and_stays_quiet() {
     let (mut node, peers) = Node::on_topic(pieces(Spread::default()), "t", 20, 20);
     let batch: Vec<Arc<Message>> = (0..20).map(|index| piece(20, 20, index)).collect();
     let schedule = samara_engine::outbox::Schedule::INTERLEAVED;
@@ -260,7 +259,7 @@ fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
     let sent = node.sent();
     let mut receivers: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
     receivers.sort_unstable();
-    assert_eq!(receivers, peers);
+    assert_eq!(receivers, peers.iter().flat_map(|peer| [*peer; 2]).collect::<Vec<_>>());
     assert!(sent.ihaves().is_empty());
     let quiet = node.sent_at_heartbeat().ihaves();
     let mesh = node.mesh("t");
@@ -274,10 +273,11 @@ fn the_publisher_spreads_first_copies_over_all_peers_and_stays_quiet() {
 
 #[test]
 fn a_publisher_that_has_not_joined_announces_to_those_without_a_push() {
-    let few = Spread { publish_to_all: false, announce: Announce::Nearest(0), ..Spread::default() };
+    let one = Spread { push_copies: 1, ..Spread::default() };
+    let few = Spread { publish_to_all: false, announce: Announce::Nearest(0), ..one.clone() };
     let loud = Spread { quiet_publisher: false, ..few.clone() };
     for (spread, flood_publish) in
-        [Spread::default(), few, loud].into_iter().flat_map(|it| [(it.clone(), false), (it, true)])
+        [one, few, loud].into_iter().flat_map(|it| [(it.clone(), false), (it, true)])
     {
         let mut node = Node::new(Config { flood_publish, ..pieces(spread) });
         let peers = node.join_peers("t", 2, true);

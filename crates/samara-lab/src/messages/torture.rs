@@ -43,7 +43,7 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
 
 /// Draws pushes to some mesh peers, announcements to others, and requests.
 fn spread(draw: &mut Draw) {
-    for key in ["push_copies", "publish_copies", "announce_nearest"] {
+    for key in ["push_copies", "announce_nearest"] {
         draw.maybe(0.5, &format!("protocol.spread.{key}"), &[1, 2, 4]);
     }
     let ask = draw.pick(&["one", "one", "all"]);

@@ -68,8 +68,7 @@ impl GossipSub {
         if spread.announce != Announce::Mesh {
             candidates.retain(|peer| !announcers.contains(peer));
         }
-        let copies = if from.is_some() { spread.push_copies } else { spread.publish_copies };
-        let pushed = copies.saturating_sub(holders).min(candidates.len());
+        let pushed = spread.push_copies.saturating_sub(holders).min(candidates.len());
         if from.is_none() && spread.publish_to_all {
             let loads = &mut self.announcements.loads;
             candidates.sort_by_key(|peer| loads.get(peer).copied());
