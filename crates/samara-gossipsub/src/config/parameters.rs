@@ -105,11 +105,9 @@ parameters! {
         /// the mesh, or all with `announce_nearest`. Default: true.
         count_holders: bool => count_holders;
         /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
-        /// first, instead of to its mesh. Default: true.
+        /// first, instead of to its mesh. It then announces nothing before the second heartbeat after a
+        /// publication. Default: true.
         publish_to_all: bool => publish_to_all;
-        /// Whether the publisher announces nothing before the second heartbeat after a publication.
-        /// Default: true.
-        quiet_publisher: bool => quiet_publisher;
         /// Number of subscribers, those with the shortest round trips, to which a node announces a message
         /// that they do not get; 0 announces it to the mesh. Default: 8.
         announce_nearest: usize => announce via |count| if count == 0 { Announce::Mesh } else { Announce::Nearest(count) };

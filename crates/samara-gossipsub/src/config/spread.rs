@@ -18,11 +18,9 @@ pub struct Spread {
     /// the mesh, or all if `announce` is [`Announce::Nearest`].
     pub count_holders: bool,
     /// Whether the publisher pushes to any subscriber, the one with the fewest copies of the batch
-    /// first, instead of to its mesh.
+    /// first, instead of to its mesh. It then announces nothing before the second heartbeat after a
+    /// publication: peers would request from it, which has the most to send, what others have soon.
     pub publish_to_all: bool,
-    /// Whether the publisher announces nothing before the second heartbeat after a publication: peers
-    /// would request from it, which has the most to send, what others have soon.
-    pub quiet_publisher: bool,
     /// The peers that learn of a message that they do not get.
     pub announce: Announce,
     /// Time for which announcements to a peer wait for others. Zero announces each message at once, in
@@ -76,7 +74,6 @@ impl Default for Spread {
             push_copies: 2,
             count_holders: true,
             publish_to_all: true,
-            quiet_publisher: true,
             announce: Announce::Nearest(8),
             announce_delay: Duration::from_millis(1),
             pull: Some(Pull::default()),

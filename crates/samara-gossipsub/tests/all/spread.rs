@@ -18,7 +18,6 @@ fn study() -> Spread {
     Spread {
         push_copies: 2,
         publish_to_all: false,
-        quiet_publisher: false,
         announce: Announce::Mesh,
         announce_delay: Duration::ZERO,
         pull: Some(Pull { retry: ms(200), add_round_trip: false, ..Pull::default() }),
@@ -274,8 +273,8 @@ fn the_publisher_spreads_copies_over_all_peers_and_stays_quiet() {
 #[test]
 fn a_publisher_that_has_not_joined_announces_to_those_without_a_push() {
     let one = Spread { push_copies: 1, ..Spread::default() };
-    let few = Spread { publish_to_all: false, announce: Announce::Nearest(0), ..one.clone() };
-    let loud = Spread { quiet_publisher: false, ..few.clone() };
+    let few = Spread { announce: Announce::Nearest(0), ..one.clone() };
+    let loud = Spread { publish_to_all: false, ..few.clone() };
     for (spread, flood_publish) in
         [one, few, loud].into_iter().flat_map(|it| [(it.clone(), false), (it, true)])
     {

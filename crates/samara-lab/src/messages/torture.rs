@@ -48,7 +48,7 @@ fn spread(draw: &mut Draw) {
     }
     let ask = draw.pick(&["one", "one", "all"]);
     draw.set("protocol.spread.ask", ask);
-    for key in ["count_holders", "publish_to_all", "quiet_publisher"] {
+    for key in ["count_holders", "publish_to_all"] {
         draw.maybe(0.5, &format!("protocol.spread.{key}"), &[true, false]);
     }
     draw.maybe(0.5, "protocol.spread.announce_delay", &["0 ms", "10 ms"]);

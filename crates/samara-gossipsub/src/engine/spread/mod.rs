@@ -145,7 +145,7 @@ impl GossipSub {
         is_own: bool,
         cx: &mut Cx<'_>,
     ) {
-        let quiet = is_own && self.config.spread.as_ref().is_some_and(|spread| spread.quiet_publisher);
+        let quiet = is_own && self.config.spread.as_ref().is_some_and(|spread| spread.publish_to_all);
         if quiet {
             self.announcements.quiet.push((self.ticks + 2, topic, id.clone()));
         } else {
