@@ -134,7 +134,7 @@ impl Row {
         let only: String = std::iter::once(format!("--only {}", figure.run)).chain(over).collect();
         let seeds = match figure.seeds.as_slice() {
             [] => String::new(),
-            seeds => format!(" --set scenario.seeds={seeds:?}").replace(", ", ","),
+            seeds => format!(" --set 'scenario.seeds={seeds:?}'").replace(", ", ","),
         };
         let at: Vec<String> =
             figure.at.iter().map(|(key, value)| format!(" at {key} = {}", plain(value))).collect();
