@@ -13,6 +13,8 @@ pub mod outbox;
 #[cfg(feature = "config")]
 mod parameters;
 mod peers;
+#[cfg(feature = "driver")]
+pub mod places;
 pub mod protobuf;
 mod rng;
 pub mod shape;
