@@ -272,7 +272,8 @@ pub struct Requests {
     pub forget_unresponsive: bool,
     pub choice: Choice,
     /// Maximum number of simultaneous requests to one peer, including those that timed out and are
-    /// still remembered (`maxRequestsPerPeer`). Further requests wait.
+    /// still remembered (`maxRequestsPerPeer`). Further requests wait, and leave as soon as an
+    /// earlier one ends for any reason: an answer, a block, a copy from another peer.
     pub per_peer_max: usize,
     /// Demotion of peers that do not deliver the transactions they announce. `None`: the first
     /// announcer is always asked first.

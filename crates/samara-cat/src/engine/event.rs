@@ -48,7 +48,8 @@ pub enum Event {
     Requested { key: TxKey, from: PeerId },
     /// The node asked another time.
     Rerequested { key: TxKey, from: PeerId },
-    /// No peer is left to ask. The key can be announced again, and late answers still count.
+    /// No peer is left to ask, or the key was forgotten before it could be requested. The key can be
+    /// announced again, and late answers still count.
     GivenUp(TxKey),
     /// This node proposed a block. Peers know the compact block by its key.
     Proposed { key: TxKey, height: u64, txs: u32 },

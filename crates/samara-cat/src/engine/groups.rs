@@ -156,9 +156,6 @@ impl<A: Application> Cat<A> {
             ids.retain(|id| self.items.get(*id).is_some_and(|item| item.have));
             self.announce_bundle(id, &ids, origin.pushed.then_some(peer), cx);
         }
-        if requested {
-            self.request_waiting(peer, cx);
-        }
     }
 
     /// Adds a transaction of a bundle. Returns `None` if there is nothing to announce.

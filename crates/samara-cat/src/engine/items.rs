@@ -100,9 +100,14 @@ impl Item {
         Time::from_secs(u64::from(self.since_s & !REQUESTED))
     }
 
+    /// Returns true if this node has requested the item.
+    pub(super) fn was_requested(&self) -> bool {
+        self.since_s & REQUESTED != 0
+    }
+
     /// Records a request. Returns true if this node had requested the item before.
     pub(super) fn note_requested(&mut self) -> bool {
-        let before = self.since_s & REQUESTED != 0;
+        let before = self.was_requested();
         self.since_s |= REQUESTED;
         before
     }

@@ -1,12 +1,12 @@
 //! Connected and departed peers, and the keys that each has.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use samara_engine::{PeerId, PeerInfo, Time};
 
 use super::items::{Item, ItemId};
 use super::peers::{Address, Peer, rank};
-use super::{Cat, Cx, Ignored, Task};
+use super::{Cat, Cx, Event, Ignored, Task};
 use crate::TxKey;
 use crate::config::Protocol;
 use crate::pool::Application;
@@ -149,13 +149,30 @@ impl<A: Application> Cat<A> {
                 oldest = Some(oldest.map_or(since, |oldest: Time| oldest.min(since)));
             }
         }
+        self.report_forgotten(&old, cx);
         old.into_iter().for_each(|id| self.forget_item(id));
+        self.forget_buffered();
         if let Some(oldest) = oldest {
             self.prunes = true;
             // A minimum interval is needed because an item that is old but still requested stays
             // old.
             let soonest = now + ttl / 4;
             self.agenda.push((oldest + ttl).max(soonest), Task::Prune);
+        }
+    }
+
+    /// Reports announced keys that are about to be forgotten although no peer was asked for them, or
+    /// although they wait for one that can be asked.
+    fn report_forgotten(&mut self, old: &[ItemId], cx: &mut Cx<'_>) {
+        let peers = self.peers.all().iter().filter_map(|peer| self.peers.get(*peer));
+        let waiting: BTreeSet<ItemId> = peers.flat_map(|peer| peer.waiting.iter().copied()).collect();
+        for id in old {
+            let Some(item) = self.items.get(*id) else { continue };
+            let is_lacking = !item.is_here() && !self.is_settled(&item.key);
+            if is_lacking && (!item.was_requested() || waiting.contains(id)) {
+                self.metrics.ignore(Ignored::SeenForgotten);
+                cx.emit(Event::GivenUp(item.key));
+            }
         }
     }
 

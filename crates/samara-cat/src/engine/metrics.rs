@@ -20,6 +20,8 @@ samara_engine::names! {
         Unrequested = "unrequested",
         /// A body that is too far ahead of others of its signer, or found no room to wait for them.
         TooFarAhead = "too_far_ahead",
+        /// A body that waited for earlier ones of its signer, which did not come in time.
+        GapOverdue = "gap_overdue",
         /// A body whose sequence number has been used meanwhile.
         StaleSequence = "stale_sequence",
         /// An announcement of a rejected or committed transaction.
@@ -37,6 +39,9 @@ samara_engine::names! {
         SeenUnknownSigner = "seen_unknown_signer",
         /// An announcement of a future transaction of a signer with too many of them.
         SeenSignerFull = "seen_signer_full",
+        /// An announced key that was forgotten before this node requested it, or while it waited for
+        /// a peer to be asked again.
+        SeenForgotten = "seen_forgotten",
         /// A request for a transaction that is already being sent to the peer.
         WantOwed = "want_owed",
         /// A request for a transaction that the peer has, beyond the number of such requests that

@@ -78,6 +78,8 @@ pub struct Cat<A> {
     checks: FxHashMap<ItemId, Origin>,
     /// Whether a [`Task::Prune`] is on the agenda.
     prunes: bool,
+    /// Whether a [`Task::Expire`] is on the agenda.
+    expires: bool,
     metrics: Metrics,
 }
 
@@ -109,6 +111,7 @@ impl<A: Application> Cat<A> {
             agenda: Agenda::default(),
             checks: FxHashMap::default(),
             prunes: false,
+            expires: false,
             metrics: Metrics::default(),
             address,
             config,
@@ -209,8 +212,17 @@ impl<A: Application> Cat<A> {
                 Task::Bundle => self.close_bundle(cx),
                 Task::BlockOverdue { item } => self.block_overdue(item, cx),
                 Task::Prune => self.prune(cx),
+                Task::Stale => self.on_stale(cx.now()),
+                Task::Expire => self.expire(cx),
             }
+            self.use_slots(cx);
         }
+    }
+
+    /// Ends the handling of an input.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.use_slots(cx);
+        self.arm_timer(cx);
     }
 
     fn arm_timer(&mut self, cx: &mut Cx<'_>) {
@@ -243,7 +255,7 @@ impl<A: Application> Engine for Cat<A> {
             }
             Input::Command(command) => self.handle_command(command, cx),
         }
-        self.arm_timer(cx);
+        self.finish(cx);
     }
 }
 
@@ -271,7 +283,7 @@ impl<A: Application> Cat<A> {
         let key = tx.key();
         let id = self.item_of(&key, Kind::Transaction, cx.now());
         self.add(id, &tx, Origin::default(), cx);
-        self.arm_timer(cx);
+        self.finish(cx);
         self.items.get(id).is_some_and(|item| item.have)
     }
 
@@ -279,10 +291,7 @@ impl<A: Application> Cat<A> {
     pub fn commit(&mut self, height: u64, keys: &[TxKey], cx: &mut Cx<'_>) {
         let committed = self.pool.commit(cx.now(), height, keys);
         keys.iter().for_each(|key| self.forget_key(key));
-        for key in &committed.expired {
-            self.forget_key(key);
-            cx.emit(Event::Expired(*key));
-        }
+        self.expired(&committed.expired, cx);
         for key in &committed.failed {
             self.forget_key(key);
             cx.emit(Event::Invalidated(*key));
@@ -293,7 +302,32 @@ impl<A: Application> Cat<A> {
         if self.pool.txs_available() {
             cx.emit(Event::Available);
         }
-        self.arm_timer(cx);
+        self.finish(cx);
+    }
+
+    fn expired(&mut self, keys: &[TxKey], cx: &mut Cx<'_>) {
+        for key in keys {
+            self.forget_key(key);
+            cx.emit(Event::Expired(*key));
+        }
+    }
+
+    /// Removes transactions that have exceeded their maximum age, although no block came.
+    fn expire(&mut self, cx: &mut Cx<'_>) {
+        self.expires = false;
+        let keys = self.pool.expire(cx.now());
+        self.expired(&keys, cx);
+        self.expire_later();
+    }
+
+    /// Schedules the expiry of the oldest transaction.
+    fn expire_later(&mut self) {
+        if !self.expires
+            && let Some(at) = self.pool.next_expiry()
+        {
+            self.expires = true;
+            self.agenda.push(at, Task::Expire);
+        }
     }
 
     fn forget_key(&mut self, key: &TxKey) {
@@ -325,7 +359,7 @@ impl<A: Application> Cat<A> {
         if self.config.compact_blocks.is_some() {
             self.spread_block(block, cx);
         }
-        self.arm_timer(cx);
+        self.finish(cx);
         txs
     }
 
@@ -351,7 +385,7 @@ impl<A: Application> Cat<A> {
                 }
             }
         }
-        self.arm_timer(cx);
+        self.finish(cx);
     }
 
     fn refused_late(&mut self, id: ItemId, key: TxKey, origin: Origin, cause: Cause, cx: &mut Cx<'_>) {
@@ -384,7 +418,7 @@ impl<A: Application> Cat<A> {
         if !kept_up && self.speaks(peer).is_some() && self.config.sync {
             self.resync(peer, cx);
         }
-        self.arm_timer(cx);
+        self.finish(cx);
     }
 }
 
@@ -416,6 +450,10 @@ enum Task {
     BlockOverdue { item: ItemId },
     /// Removes the state of absent transactions that is too old.
     Prune,
+    /// Forgets requests that timed out long ago.
+    Stale,
+    /// Removes transactions that have exceeded their maximum age.
+    Expire,
 }
 
 /// Tasks in the order of their times. Tasks of the same time keep their order of insertion.

@@ -67,13 +67,17 @@ pub(super) struct Peer {
     pub(super) response: ResponseTime,
     pub(super) record: Record,
     pub(super) live: usize,
-    /// Requests in flight, plus those that timed out and are still remembered.
+    /// Requests in flight, plus those that timed out and are still remembered. They are limited.
+    pub(super) slots: usize,
+    /// These, plus remembered ones whose items have arrived from elsewhere.
     pub(super) asked: usize,
     /// Requests in the order in which they were sent. Some may already be answered or forgotten.
     pub(super) requests: VecDeque<Asked>,
     pub(super) answered: Option<(u32, Time)>,
     /// Keys that it announced, and that are not requested yet because it has too many requests.
     pub(super) waiting: VecDeque<ItemId>,
+    /// Whether it is among the peers that may have got a free slot.
+    pub(super) freed: bool,
 
     // ---- limits ----
     /// Number of keys that it is known to have.

@@ -149,9 +149,6 @@ impl<A: Application> Cat<A> {
             let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: false };
             self.add(id, tx, origin, cx);
         }
-        if requested {
-            self.request_waiting(peer, cx);
-        }
     }
 
     pub(super) fn add(&mut self, id: ItemId, tx: &Transaction, origin: Origin, cx: &mut Cx<'_>) {
@@ -191,6 +188,7 @@ impl<A: Application> Cat<A> {
         item.wait = Wait::None;
         self.set_have(id, true);
         self.stop_waiting(id, cx.now());
+        self.expire_later();
         cx.emit(Event::Added { key, from: origin.from });
         if self.pool.txs_available() {
             cx.emit(Event::Available);
@@ -396,7 +394,7 @@ impl<A: Application> Cat<A> {
     }
 
     /// Returns true if a transaction was committed, or is known to be invalid.
-    fn is_settled(&self, key: &TxKey) -> bool {
+    pub(super) fn is_settled(&self, key: &TxKey) -> bool {
         match self.pool.rejection(key) {
             None => false,
             Some(Rejection::Settled) => true,
@@ -469,7 +467,6 @@ impl<A: Application> Cat<A> {
                 self.metrics.ignore(Ignored::NotFoundUnasked);
             }
         }
-        self.request_waiting(peer, cx);
     }
 }
 

@@ -21,8 +21,11 @@ pub(super) struct Ask {
     pub(super) peer: PeerId,
     pub(super) serial: u32,
     pub(super) sent_at: Time,
-    /// Whether it timed out. A late answer still counts as one.
+    /// Whether it timed out, or its item has arrived from elsewhere. A late answer still counts as
+    /// one.
     pub(super) stale: bool,
+    /// Whether it takes a slot of its peer.
+    holds_slot: bool,
 }
 
 /// All remembered requests (`requestScheduler` of celestia-core).
@@ -32,7 +35,12 @@ pub(super) struct Requests {
     by_item: FxHashMap<ItemId, SmallVec<[Ask; 1]>>,
     /// The times at which timed-out requests are forgotten. Sorted, since each is remembered for
     /// the same time.
-    pub(super) stale: VecDeque<(Time, ItemId, PeerId, u32)>,
+    stale: VecDeque<(Time, ItemId, PeerId, u32)>,
+    /// Whether a [`Task::Stale`] is on the agenda.
+    forgets: bool,
+    /// Peers for which keys wait, and that may have got a free slot since the last
+    /// [`use_slots`](Cat::use_slots).
+    freed: Vec<PeerId>,
     len: usize,
     next_serial: u32,
 }
@@ -71,7 +79,7 @@ impl Requests {
     pub(super) fn insert(&mut self, item: ItemId, peer: PeerId, now: Time) -> u32 {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
-        let ask = Ask { peer, serial, sent_at: now, stale: false };
+        let ask = Ask { peer, serial, sent_at: now, stale: false, holds_slot: true };
         self.by_item.entry(item).or_default().push(ask);
         self.len += 1;
         serial
@@ -106,6 +114,7 @@ impl<A: Application> Cat<A> {
         let serial = self.requests.insert(item, peer, now);
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.live += 1;
+            peer.slots += 1;
             peer.asked += 1;
             peer.requests.push_back(Asked { item, serial });
             if peer.requests.len() > 2 * peer.asked + 64 {
@@ -120,8 +129,10 @@ impl<A: Application> Cat<A> {
         let ask = self.requests.remove(item, peer)?;
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.asked = peer.asked.saturating_sub(1);
+            peer.slots = peer.slots.saturating_sub(usize::from(ask.holds_slot));
             peer.live = peer.live.saturating_sub(usize::from(!ask.stale));
         }
+        self.note_free_slot(peer);
         Some(ask)
     }
 
@@ -273,18 +284,34 @@ impl<A: Application> Cat<A> {
         }
         if let Some(live) = self.items.get(id).and_then(Item::live) {
             self.end_live(id);
-            self.make_stale(id, live, now);
+            self.make_stale(id, live, now, false);
         }
     }
 
-    /// Stops waiting for a request, but remembers it for a while.
-    fn make_stale(&mut self, id: ItemId, peer: PeerId, now: Time) {
+    /// Stops waiting for a request, but remembers it for a while. A request that timed out keeps its
+    /// slot meanwhile; one whose item has arrived does not.
+    fn make_stale(&mut self, id: ItemId, peer: PeerId, now: Time, holds_slot: bool) {
         let Some(ask) = self.requests.get_mut(id, peer).filter(|ask| !ask.stale) else { return };
-        ask.stale = true;
+        (ask.stale, ask.holds_slot) = (true, holds_slot);
         let serial = ask.serial;
         self.requests.stale.push_back((now + self.config.requests.stale, id, peer, serial));
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.live = peer.live.saturating_sub(1);
+            peer.slots = peer.slots.saturating_sub(usize::from(!holds_slot));
+        }
+        self.note_free_slot(peer);
+        if !std::mem::replace(&mut self.requests.forgets, true) {
+            self.agenda.push(now + self.config.requests.stale, Task::Stale);
+        }
+    }
+
+    /// Forgets requests that timed out long ago, and schedules the next time to do so.
+    pub(super) fn on_stale(&mut self, now: Time) {
+        self.forget_stale(now);
+        let next = self.requests.stale.front().map(|(at, ..)| *at);
+        self.requests.forgets = next.is_some();
+        if let Some(at) = next {
+            self.agenda.push(at, Task::Stale);
         }
     }
 
@@ -314,7 +341,7 @@ impl<A: Application> Cat<A> {
         if self.is_early(&ask, peer, now) {
             self.metrics.early_timeouts += 1;
         }
-        self.make_stale(id, peer, now);
+        self.make_stale(id, peer, now, true);
         self.forget_stale(now);
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.response.timed_out(ask.sent_at, now);
@@ -329,7 +356,6 @@ impl<A: Application> Cat<A> {
             self.forget_seen(id, peer);
         }
         self.request_elsewhere(id, cx);
-        self.request_waiting(peer, cx);
     }
 
     /// Returns the time until which to wait for an answer, if it is in the future. As long as a
@@ -400,7 +426,7 @@ impl<A: Application> Cat<A> {
     /// another request.
     pub(super) fn can_ask(&self, item: ItemId, peer: PeerId) -> bool {
         let has_room = self.peers.get(peer).is_some_and(|state| {
-            state.protocol.has_state() && state.asked < self.config.requests.per_peer_max
+            state.protocol.has_state() && state.slots < self.config.requests.per_peer_max
         });
         has_room && !self.requests.has(item, peer)
     }
@@ -471,7 +497,10 @@ impl<A: Application> Cat<A> {
     /// it waits for the first one with room. Otherwise the node gives up.
     fn wait_or_give_up(&mut self, id: ItemId, cx: &mut Cx<'_>) {
         let Some(item) = self.items.get(id) else { return };
-        let may_have_room = |peer: &PeerId| self.peers.get(*peer).is_some() && !self.requests.has(id, *peer);
+        let may_have_room = |peer: &PeerId| {
+            self.peers.get(*peer).is_some_and(|state| state.protocol.has_state())
+                && !self.requests.has(id, *peer)
+        };
         let peers: SmallVec<[PeerId; 32]> = item.seen.iter().filter(may_have_room).collect();
         if !peers.is_empty() {
             peers.into_iter().for_each(|peer| self.queue_for(id, peer));
@@ -496,7 +525,46 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    pub(super) fn request_waiting(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+    /// Records that a peer may have got a free slot. A request ends by its answer, a timeout or a
+    /// denial, and also if a block takes its transaction or another peer sends it.
+    fn note_free_slot(&mut self, peer: PeerId) {
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        if !state.waiting.is_empty() && !std::mem::replace(&mut state.freed, true) {
+            self.requests.freed.push(peer);
+        }
+    }
+
+    /// Requests the keys that wait for peers with a free slot.
+    pub(super) fn use_slots(&mut self, cx: &mut Cx<'_>) {
+        while !self.requests.freed.is_empty() {
+            for peer in std::mem::take(&mut self.requests.freed) {
+                if let Some(state) = self.peers.get_mut(peer) {
+                    state.freed = false;
+                }
+                self.request_waiting(peer, cx);
+            }
+        }
+        debug_assert_eq!(self.idle_slots(), 0, "a key waits for a peer with a free slot");
+    }
+
+    /// Returns the number of peers that have a free slot and keys that wait for one. It is 0 after
+    /// each input.
+    pub fn idle_slots(&self) -> usize {
+        let is_idle = |peer: &PeerId| {
+            self.peers.get(*peer).is_some_and(|state| !state.waiting.is_empty()) && self.has_slot(*peer)
+        };
+        self.peers.all().iter().copied().filter(is_idle).count()
+    }
+
+    /// Returns true if a peer can be sent a request that waits for it.
+    fn has_slot(&self, peer: PeerId) -> bool {
+        let has_room = self.peers.get(peer).is_some_and(|state| {
+            state.protocol.has_state() && state.slots < self.config.requests.per_peer_max
+        });
+        has_room && (self.standing(peer) == Standing::Good || self.is_idle(peer))
+    }
+
+    fn request_waiting(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         if self.peers.get(peer).is_none_or(|state| state.waiting.is_empty()) {
             return;
         }
@@ -508,10 +576,10 @@ impl<A: Application> Cat<A> {
             Standing::Bad => 1,
         };
         let mut batch: SmallVec<[ItemId; 16]> = SmallVec::new();
-        let asked_max = self.config.requests.per_peer_max;
+        let slots_max = self.config.requests.per_peer_max;
         while batch.len() < most
             && let Some(state) =
-                self.peers.get_mut(peer).filter(|state| state.asked + batch.len() < asked_max)
+                self.peers.get_mut(peer).filter(|state| state.slots + batch.len() < slots_max)
             && let Some(id) = state.waiting.pop_front()
         {
             let is_wanted = self.items.get(id).is_some_and(|item| {
@@ -548,7 +616,8 @@ impl<A: Application> Cat<A> {
     /// announce it soon.
     pub(super) fn wait_for_better(&mut self, id: ItemId, now: Time) {
         let Some(rules) = self.config.requests.standing else { return };
-        let Some(item) = self.items.get_mut(id).filter(|item| item.wait == Wait::None) else { return };
+        let may_wait = |item: &&mut Item| matches!(item.wait, Wait::None | Wait::Signer);
+        let Some(item) = self.items.get_mut(id).filter(may_wait) else { return };
         item.wait = Wait::Better;
         self.metrics.held_back += 1;
         self.agenda.push(now + rules.patience, Task::NoBetter { item: id });

@@ -69,6 +69,20 @@ impl SequenceState {
         }
     }
 
+    /// Removes buffered bodies, and returns the peers that sent them.
+    fn drop_buffered(&mut self, is_old: impl Fn(ItemId) -> bool) -> Vec<Option<PeerId>> {
+        let mut from = Vec::new();
+        self.buffered.retain(|_, of_signer| {
+            of_signer.retain(|_, buffered| {
+                let old = is_old(buffered.id);
+                from.extend(old.then_some(buffered.origin.from));
+                !old
+            });
+            !of_signer.is_empty()
+        });
+        from
+    }
+
     /// Keeps the buffered bodies of a departed peer, but no longer attributes them to it.
     pub(super) fn forget_peer(&mut self, peer: PeerId) {
         for buffered in self.buffered.values_mut().flat_map(BTreeMap::values_mut) {
@@ -108,7 +122,7 @@ impl<A: Application> Cat<A> {
         // It is not its turn, or no peer can be asked at the moment (`AddPendingTx`).
         if self.items.get(id).is_some_and(Item::is_wanted) {
             if self.sequences.insert(id, signer, sequence, rules.pending_per_signer_max) {
-                if let Some(item) = self.items.get_mut(id) {
+                if let Some(item) = self.items.get_mut(id).filter(|item| item.wait == Wait::None) {
                     item.wait = Wait::Signer;
                 }
             } else {
@@ -188,6 +202,18 @@ impl<A: Application> Cat<A> {
             self.add(buffered.id, &buffered.tx, buffered.origin, cx);
             if self.items.get(buffered.id).is_none_or(|item| !item.have) {
                 return;
+            }
+        }
+    }
+
+    /// Drops buffered bodies whose keys are no longer remembered: the gap before them did not close
+    /// in time.
+    pub(super) fn forget_buffered(&mut self) {
+        let items = &self.items;
+        for from in self.sequences.drop_buffered(|id| items.get(id).is_none()) {
+            self.metrics.ignore(Ignored::GapOverdue);
+            if let Some(peer) = from.and_then(|from| self.peers.get_mut(from)) {
+                peer.buffered = peer.buffered.saturating_sub(1);
             }
         }
     }

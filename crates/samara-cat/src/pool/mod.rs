@@ -65,7 +65,7 @@ use store::Store;
 ///   transactions;
 /// - [`reap`](Self::reap) chooses transactions for a block and leaves them in the pool.
 ///
-/// Time must not go backwards from call to call.
+/// Neither time nor height may go backwards from call to call.
 #[derive(Debug)]
 pub struct Pool<A> {
     config: PoolConfig,
@@ -264,9 +264,11 @@ impl<A: Application> Pool<A> {
         Committed { removed, expired, failed }
     }
 
-    /// Checks all transactions again, in order, and returns those that leave.
+    /// Checks all transactions again in the order of their arrival, and returns those that leave.
+    /// An application accepted them in this order, so a later one may build on an earlier one of
+    /// lower priority (`recheckTransactions` of the pool v1 of CometBFT).
     fn recheck(&mut self) -> Vec<TxKey> {
-        let slots: Vec<u32> = self.store.groups().flatten().copied().collect();
+        let slots: Vec<u32> = self.store.by_arrival().collect();
         let mut invalid = Vec::new();
         let mut failed = Vec::new();
         for slot in slots {
@@ -301,7 +303,7 @@ impl<A: Application> Pool<A> {
     }
 
     /// Removes and returns the transactions that have expired, as every [`commit`](Self::commit)
-    /// does; for nodes that rarely see blocks. They may come again.
+    /// does. They may come again.
     pub fn expire(&mut self, now: Time) -> Vec<TxKey> {
         let PoolConfig { ttl, ttl_blocks, .. } = self.config;
         if ttl.is_zero() && ttl_blocks == 0 {
@@ -312,8 +314,9 @@ impl<A: Application> Pool<A> {
             (!ttl.is_zero() && entry.since + ttl < now)
                 || (ttl_blocks > 0 && entry.height.saturating_add(ttl_blocks) < height)
         };
-        let is_group_over = |group: &&[u32]| group.iter().any(|slot| is_over(self.store.entry(*slot)));
-        let slots: Vec<u32> = self.store.groups().filter(is_group_over).flatten().copied().collect();
+        // Neither time nor height goes backwards, so the first that stays ends the search.
+        let over = self.store.by_arrival().take_while(|slot| is_over(self.store.entry(*slot)));
+        let slots: Vec<u32> = self.store.with_sets(over);
         let mut expired = Vec::with_capacity(slots.len());
         self.store.remove(&slots, |entry| expired.push(entry.transaction.key()));
         for key in &expired {
@@ -321,6 +324,14 @@ impl<A: Application> Pool<A> {
         }
         self.metrics.expired_txs += expired.len() as u64;
         expired
+    }
+
+    /// Returns the time from which [`expire`](Self::expire) removes something, if there is a
+    /// maximum age in time.
+    pub fn next_expiry(&self) -> Option<Time> {
+        let ttl = self.config.ttl;
+        let oldest = self.store.by_arrival().next().filter(|_| !ttl.is_zero())?;
+        Some((self.store.entry(oldest).since + ttl).plus_nanos(1))
     }
 }
 

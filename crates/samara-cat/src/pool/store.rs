@@ -1,7 +1,7 @@
 //! The transactions of a pool, by key and in order, and the sets of signers.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::slice;
 
@@ -73,6 +73,8 @@ pub(super) struct Store {
     hasher: PeerKeyed,
     groups: BTreeMap<Rank, Group>,
     sets: SignerSets,
+    /// The slots by arrival.
+    arrivals: BTreeMap<u64, u32>,
     next_arrival: u64,
 }
 
@@ -86,6 +88,7 @@ impl Store {
             hasher,
             groups: BTreeMap::new(),
             sets: SignerSets::new(hasher),
+            arrivals: BTreeMap::new(),
             next_arrival: 0,
         }
     }
@@ -124,6 +127,7 @@ impl Store {
         let hash = self.hasher.hash_one(entry.transaction.key_ref());
         // The pool limits its capacity to less than 2^32.
         let slot = self.entries.insert(entry) as u32;
+        self.arrivals.insert(rank.arrival, slot);
         let Self { entries, hasher, index, .. } = self;
         index
             .insert_unique(hash, slot, |slot| hasher.hash_one(entries[*slot as usize].transaction.key_ref()));
@@ -146,6 +150,7 @@ impl Store {
         for &slot in slots {
             let Some(entry) = self.entries.try_remove(slot as usize) else { continue };
             self.bytes -= entry.len();
+            self.arrivals.remove(&entry.arrival);
             let hash = self.hasher.hash_one(entry.transaction.key_ref());
             if let Ok(found) = self.index.find_entry(hash, |known| *known == slot) {
                 found.remove();
@@ -171,6 +176,24 @@ impl Store {
     /// Returns the groups in order, each as the slots of its transactions in order.
     pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
         self.groups.values().map(|group| self.members(group))
+    }
+
+    /// Returns the slots in the order of arrival.
+    pub(super) fn by_arrival(&self) -> impl Iterator<Item = u32> {
+        self.arrivals.values().copied()
+    }
+
+    /// Returns these slots together with all others of their sets, each once.
+    pub(super) fn with_sets(&self, slots: impl Iterator<Item = u32>) -> Vec<u32> {
+        let (mut all, mut sets) = (Vec::new(), BTreeSet::new());
+        for slot in slots {
+            match self.entry(slot).set {
+                None => all.push(slot),
+                Some(set) if sets.insert(set) => all.extend(self.sets.members(set)),
+                Some(_) => {}
+            }
+        }
+        all
     }
 
     fn members<'a>(&'a self, group: &'a Group) -> &'a [u32] {

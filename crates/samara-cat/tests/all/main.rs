@@ -11,6 +11,7 @@ mod ours;
 mod pool;
 mod reactor;
 mod standing;
+mod waiting;
 mod wire;
 
 use samara_cat::Transaction;

@@ -1,10 +1,12 @@
 //! The effects of a block.
 
-use samara_cat::pool::{Cause, CheckKind, Pool, PoolConfig, Refusal, Rejection, Verdict};
+use samara_cat::pool::{
+    Admission, Cause, CheckKind, Order, Pool, PoolConfig, Refusal, Rejection, Signer, Verdict,
+};
 use samara_cat::{Transaction, TxKey};
 use samara_engine::{PeerKeyed, Time};
 
-use crate::pool::harness::{add, check, check_txs, key, keys, setup};
+use crate::pool::harness::{add, check, check_txs, key, keys, ordered, setup};
 
 #[test]
 fn txs_available() {
@@ -66,7 +68,7 @@ fn recheck() {
         if kind == CheckKind::New {
             return check(tx, kind);
         }
-        // In the order of priority, as a block would include them.
+        // In the order of arrival, as the pool v1 does.
         rechecked.push(tx.clone());
         if tx.bytes().starts_with(b"x") {
             Verdict::Reject { code: 3, reason: "stale".into() }
@@ -80,7 +82,7 @@ fn recheck() {
         add(&mut pool, text).unwrap();
     }
     let committed = pool.commit(Time::ZERO, 1, &[key("c=0=3")]);
-    assert_eq!(committed.failed, [key("xd=0=4"), key("xb=0=2")]);
+    assert_eq!(committed.failed, [key("xb=0=2"), key("xd=0=4")]);
     assert_eq!(pool.len(), 2);
     assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (4, 2));
     assert!(pool.is_rejected(&key("xb=0=2")) && !pool.was_evicted(&key("xb=0=2")));
@@ -103,4 +105,34 @@ fn a_pool_without_recheck_does_not_ask_the_application() {
     add(&mut pool, "a=0=1").unwrap();
     assert_eq!(pool.commit(Time::ZERO, 1, &[]).failed, []);
     assert_eq!((pool.len(), pool.metrics().rechecks), (1, 0));
+}
+
+/// A signer's transactions of rising priority, of which a block takes the first. An application
+/// that checks sequence numbers keeps the others only if it sees them in the order of arrival.
+#[test]
+fn rechecks_follow_the_order_of_arrival() {
+    for order in Order::ALL {
+        let mut next = 0;
+        let in_sequence = move |tx: &Transaction, _: CheckKind| {
+            let sequence = u64::from(tx.bytes()[0]);
+            if sequence != next {
+                return Verdict::Reject { code: 3, reason: format!("sequence {sequence}, not {next}") };
+            }
+            // A block took the first one, and the others are checked again from there.
+            next = if sequence == 5 { 1 } else { sequence + 1 };
+            Verdict::Accept(Admission {
+                priority: sequence as i64,
+                gas: 1,
+                sender: Some(Signer::new(b"signer")),
+                sequence: Some(sequence),
+            })
+        };
+        let mut pool = Pool::new(ordered(order), in_sequence, PeerKeyed::from_key([0, 1]));
+        let txs: Vec<Transaction> = (0..6u8).map(|sequence| Transaction::new(vec![sequence])).collect();
+        for tx in &txs {
+            pool.try_add(Time::ZERO, tx.clone()).unwrap();
+        }
+        let committed = pool.commit(Time::ZERO, 1, &[txs[0].key()]);
+        assert_eq!((committed.failed, pool.len()), (vec![], 5), "{order:?}");
+    }
 }

@@ -194,7 +194,7 @@ impl Pair {
         if reference.config.recheck && late {
             reference.items.iter_mut().for_each(|item| item.rechecks += 1);
         } else if reference.config.recheck {
-            let order = reference.order();
+            let order = reference.by_arrival();
             failed.extend(order.iter().map(|item| item.tx.key()).filter(|key| stale.contains(key)));
             reference.items.retain(|item| !stale.contains(&item.tx.key()));
             failed.iter().for_each(|key| reference.reject(*key));

@@ -227,14 +227,26 @@ impl Reference {
         reaped
     }
 
+    pub(crate) fn by_arrival(&self) -> Vec<Item> {
+        let mut items = self.items.clone();
+        items.sort_by_key(|item| item.arrival);
+        items
+    }
+
     pub(crate) fn expire(&mut self, now: Time) -> Vec<TxKey> {
         let PoolConfig { ttl, ttl_blocks, .. } = self.config;
         let is_old = |item: &Item| {
             (!ttl.is_zero() && now.since(item.since) > ttl)
                 || (ttl_blocks > 0 && self.height - item.height > ttl_blocks)
         };
-        let old: Vec<Item> =
-            self.groups().into_iter().filter(|group| group.iter().any(is_old)).flatten().collect();
+        let groups = self.groups();
+        let mut old: Vec<Item> = Vec::new();
+        for item in self.by_arrival().iter().filter(|item| is_old(item)) {
+            let is_it = |other: &Item| other.arrival == item.arrival;
+            if !old.iter().any(is_it) {
+                old.extend(groups.iter().filter(|group| group.iter().any(is_it)).flatten().cloned());
+            }
+        }
         self.items.retain(|item| old.iter().all(|old| old.arrival != item.arrival));
         let keys: Vec<TxKey> = old.iter().map(|item| item.tx.key()).collect();
         keys.iter().for_each(|key| self.remember_evicted(*key));
