@@ -153,7 +153,7 @@ impl GossipSub {
             return Ok(None);
         }
         if message.from.as_deref() == Some(self.identity.as_bytes()) {
-            self.scores.reject_malformed(from, topic);
+            self.receive_own(from, message, (topic, id), now);
             return Err(Ignored::MessageFromSelf);
         }
         let is_full = self.pending.len() + admitted >= config.pending_validations_max
@@ -175,6 +175,26 @@ impl GossipSub {
         let announcers = self.note_arrival(from, &id, cx);
         self.scores.validate_message(now, key);
         Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None, announcers }))
+    }
+
+    /// Receives a message with this node as its author that it does not know. A message of the node
+    /// before it restarted, which honest peers still pass on, has its signature. A forged one has not.
+    fn receive_own(
+        &mut self,
+        from: PeerId,
+        message: &Message,
+        (topic, id): (TopicIdx, MessageId),
+        now: Time,
+    ) {
+        let authenticity = &self.config.authenticity;
+        // Without a verifier nobody can tell: a peer that checks nothing either is honest.
+        let Some(verifier) = &authenticity.verifier else { return self.promises.fulfil(&id) };
+        if authenticity.policy.verify(message, &**verifier).is_err() {
+            self.scores.reject_malformed(from, topic);
+            return;
+        }
+        self.seen.observe(now, &id);
+        self.promises.fulfil(&id);
     }
 
     fn duplicate(&mut self, from: PeerId, topic: TopicIdx, id: &MessageId, key: MessageKey, cx: &mut Cx<'_>) {

@@ -9,6 +9,7 @@ use samara_engine::PeerId;
 use samara_gossipsub::config::{Authenticity, TopicConfig, ValidatorHook, Verdict};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Message, MessageId, Topic};
+use samara_gossipsub::score::TopicScoreParams;
 use samara_gossipsub::signature::Verifier;
 use samara_gossipsub::{Acceptance, Config, Event, Ignored};
 
@@ -171,6 +172,41 @@ fn forged_messages_of_this_node_are_dropped() {
     let forged = Message::with_author(topic("t"), Bytes::from_static(b"x"), Bytes::from_static(b"me"), 3);
     node.rpc(peers[0], publish([Arc::new(forged)]));
     assert_eq!(node.ignored(Ignored::MessageFromSelf), 1);
+}
+
+/// A node that has restarted does not know its earlier messages, which honest peers still pass on.
+#[test]
+fn own_messages_of_an_earlier_life_cost_no_score() {
+    struct Honest;
+    impl Verifier for Honest {
+        fn verify(&self, _: &[u8], _: Option<&[u8]>, _: &[u8], signature: &[u8]) -> bool {
+            signature == b"honest"
+        }
+    }
+    let config = Config {
+        authenticity: Authenticity::strict(Honest),
+        topic_score: Some(TopicScoreParams::default()),
+        ..scored()
+    };
+    let (mut node, peers) = Node::on_topic(config, "t", 3, 0);
+    let own = |number: u64, signature: &'static [u8]| {
+        let data = Bytes::from_static(b"x");
+        let mut own = Message::with_author(topic("t"), data, Bytes::from_static(b"me"), number);
+        own.signature = Some(Bytes::from_static(signature));
+        Arc::new(own)
+    };
+    let before = node.engine.peer_score(peers[0]);
+    for number in 0..20 {
+        node.rpc(peers[0], publish([own(number, b"honest")]));
+    }
+    assert_eq!(node.ignored(Ignored::MessageFromSelf), 20);
+    assert!(node.delivered().is_empty());
+    assert!(node.engine.peer_score(peers[0]) >= before, "an honest peer loses score");
+    node.rpc(peers[1], publish([own(0, b"honest")]));
+    assert_eq!(node.engine.metrics().duplicates_received, 1, "the message is known now");
+    let before = node.engine.peer_score(peers[2]);
+    node.rpc(peers[2], publish([own(20, b"forged")]));
+    assert!(node.engine.peer_score(peers[2]) < before, "a forged message costs no score");
 }
 
 #[test]
