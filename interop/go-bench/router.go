@@ -69,3 +69,6 @@ func (m *mesh) RecvRPC(*pubsub.RPC)                      {}
 func (m *mesh) SendRPC(*pubsub.RPC, peer.ID)             {}
 func (m *mesh) DropRPC(*pubsub.RPC, peer.ID)             {}
 func (m *mesh) UndeliverableMessage(*pubsub.Message)     {}
+
+// SendRPCCompleted is part of the interface since v0.19.
+func (m *mesh) SendRPCCompleted(*pubsub.RPC, peer.ID, time.Duration) {}

@@ -5,11 +5,13 @@ import (
 	"io"
 	"sort"
 	"sync"
+	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"google.golang.org/protobuf/proto"
 )
 
 // counters counts the events that the router reports.
@@ -44,7 +46,19 @@ func (t *traffic) add(rpc *pubsub.RPC) {
 	}
 	payload += len(rpc.GetPartial().GetPartialMessage())
 	t.payload += uint64(payload)
-	t.control += uint64(rpc.Size() - payload)
+	t.control += uint64(size(rpc) - payload)
+}
+
+// size returns the length of an RPC. Its type has a method for that up to v0.18, and is a message of
+// google.golang.org/protobuf since.
+func size(rpc *pubsub.RPC) int {
+	switch message := any(&rpc.RPC).(type) {
+	case interface{ Size() int }:
+		return message.Size()
+	case proto.Message:
+		return proto.Size(message)
+	}
+	panic("RPCs of this release of go-libp2p-pubsub have no known type")
 }
 
 func newCounters() *counters {
@@ -124,6 +138,9 @@ func (c *counters) Join(string)                           {}
 func (c *counters) Leave(string)                          {}
 func (c *counters) ValidateMessage(*pubsub.Message)       {}
 func (c *counters) ThrottlePeer(peer.ID)                  {}
+
+// SendRPCCompleted is part of the interface since v0.19. The event tracer records it.
+func (c *counters) SendRPCCompleted(*pubsub.RPC, peer.ID, time.Duration) {}
 
 func (c *counters) RecvRPC(rpc *pubsub.RPC) {
 	c.lock.Lock()

@@ -1,8 +1,8 @@
 // A node of go-libp2p-pubsub for the GossipSub interoperability tests of libp2p's test-plans, with
-// partial messages. It is one source for two versions of the library:
+// partial messages. It is one source for two releases of the library:
 //
-//	go build                     # v0.16.0, the first release with partial messages
-//	go build -modfile=go19.mod   # v0.19.0
+//	go build                       # v0.16.0, the first release with partial messages
+//	go build -modfile=newest.mod   # v0.19.0
 //
 // The host's name is node<N>, and the script in the parameters defines what the node does. It
 // writes events as JSON lines to standard output, and diagnostics to standard error.

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
-	"github.com/libp2p/go-msgio/protoio"
+	"google.golang.org/protobuf/proto"
 )
 
 // eventBytesMax is above the size of all events in the tests.
@@ -60,8 +61,8 @@ func read(path, format string) ([]*pb.TraceEvent, error) {
 	var next func(*pb.TraceEvent) error
 	switch format {
 	case "protobuf":
-		reader := protoio.NewDelimitedReader(file, eventBytesMax)
-		next = func(event *pb.TraceEvent) error { return reader.ReadMsg(event) }
+		reader := bufio.NewReader(file)
+		next = func(event *pb.TraceEvent) error { return readDelimited(reader, event) }
 	case "json":
 		reader := json.NewDecoder(bufio.NewReader(file))
 		reader.DisallowUnknownFields()
@@ -79,6 +80,29 @@ func read(path, format string) ([]*pb.TraceEvent, error) {
 		}
 		events = append(events, event)
 	}
+}
+
+// readDelimited reads an event behind its length. Events have a method for that up to v0.18, and are
+// messages of google.golang.org/protobuf since.
+func readDelimited(reader *bufio.Reader, event any) error {
+	size, err := binary.ReadUvarint(reader)
+	if err != nil {
+		return err
+	}
+	if size > eventBytesMax {
+		return fmt.Errorf("an event of %d bytes", size)
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(reader, data); err != nil {
+		return err
+	}
+	switch event := event.(type) {
+	case interface{ Unmarshal([]byte) error }:
+		return event.Unmarshal(data)
+	case proto.Message:
+		return proto.Unmarshal(data, event)
+	}
+	return errors.New("events of this release of go-libp2p-pubsub have no known type")
 }
 
 func rewrite(from, protobuf, json string) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"sync"
+	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -57,3 +58,6 @@ func (m *meshes) RecvRPC(*pubsub.RPC)                  {}
 func (m *meshes) SendRPC(*pubsub.RPC, peer.ID)         {}
 func (m *meshes) DropRPC(*pubsub.RPC, peer.ID)         {}
 func (m *meshes) UndeliverableMessage(*pubsub.Message) {}
+
+// SendRPCCompleted is part of the interface since v0.19.
+func (m *meshes) SendRPCCompleted(*pubsub.RPC, peer.ID, time.Duration) {}

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use samara_gossipsub::rpc::Topic;
 use samara_lab::columns::measure::CopyRow;
 use samara_sim::{Arrival, Arrivals, Cause, Compact, Parts, Trigger};
-use samara_trace::{Body, TraceReader};
+use samara_trace::{Body, TraceReader, Unread};
 
 use crate::TestbedError;
 
@@ -42,6 +42,9 @@ pub(crate) struct Events {
     pub(crate) received: Vec<Received>,
     /// The times at which a node (first) sent a message (last) to another, in order.
     sent: FxHashMap<(u32, u32, usize), Vec<u64>>,
+    /// The times at which the writes of these transmissions began, where traces have them. `sent`
+    /// then has the times at which they entered a queue.
+    written: FxHashMap<(u32, u32, usize), Vec<u64>>,
     /// The time at which a node (first) received the first request of another for a message (last).
     requested: FxHashMap<(u32, u32, usize), u64>,
     /// The nodes that a node (first) asked for a message (second), each with the time of the first
@@ -49,6 +52,8 @@ pub(crate) struct Events {
     asked: FxHashMap<(u32, usize), Vec<(u32, u64)>>,
     /// RPCs with messages that a node (first) lost before they left for a peer (second).
     pub(crate) dropped: Vec<(u32, u32)>,
+    /// Contents of the traces that this version does not know.
+    unread: Unread,
 }
 
 /// Reads the traces of all nodes, in the order of the nodes.
@@ -84,7 +89,8 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
     let number = |id: &Option<Vec<u8>>| id.as_ref().and_then(|id| messages.get(id).copied());
     let host = |peer: Option<Vec<u8>>| peer.and_then(|peer| peers.get(&peer).copied()).unwrap_or(u32::MAX);
     for (trace, node) in traces.iter().zip(0..) {
-        for event in TraceReader::open(trace)? {
+        let mut reader = TraceReader::open(trace)?;
+        for event in &mut reader {
             let event = event?;
             let at = event.timestamp.unwrap_or(0).max(0) as u64;
             let (id, from, first) = match event.body() {
@@ -112,6 +118,15 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
                     }
                     continue;
                 }
+                Some(Body::SendRpcCompleted(body)) => {
+                    let to = host(body.send_to);
+                    let began = at.saturating_sub(body.write_nanos.unwrap_or(0).max(0) as u64);
+                    let sent = body.meta.into_iter().flat_map(|meta| meta.messages);
+                    for message in sent.filter_map(|message| number(&message.message_id)) {
+                        events.written.entry((node, to, message)).or_default().push(began);
+                    }
+                    continue;
+                }
                 Some(Body::RecvRpc(body)) => {
                     let from = host(body.received_from);
                     let control = body.meta.and_then(|meta| meta.control);
@@ -132,12 +147,19 @@ pub(crate) fn events(traces: &[&Path]) -> Result<Events, TestbedError> {
                 events.received.push(Received { at, node, from, message, first });
             }
         }
+        events.unread.merge(reader.unread());
     }
     events.received.sort_by_key(|row| (row.at, row.node));
     Ok(events)
 }
 
 impl Events {
+    /// A doubt about contents of the traces that this version does not know.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let is_known = self.unread.is_empty();
+        (!is_known).then(|| format!("traces have contents that this version does not know: {}", self.unread))
+    }
+
     /// The number in the plan of each published message. The order of a node's messages is that of
     /// the plan.
     pub(crate) fn numbers(&self, publishers: &[u32]) -> Vec<Option<u32>> {
@@ -177,7 +199,7 @@ impl Events {
     /// The first arrivals of messages, with the item of each message and times from `start`.
     /// `latency` returns that of the emulated link between two nodes. From the moment at which the
     /// sender had the message: an announcement, requests to others, the request, the wait in the
-    /// outbox, the latency, and the rest of the transport.
+    /// outbox until the copy is written, the latency, and the rest of the transport.
     pub(crate) fn arrivals<I: Copy + Into<u64>>(
         &self,
         (items, nodes): (&[Option<I>], u32),
@@ -195,8 +217,11 @@ impl Events {
                 continue;
             };
             let way = (from, node, message);
-            let sent = self.sent.get(&way).and_then(|sent| sent.iter().rfind(|sent| **sent <= at));
-            let sent = sent.map_or(has, |sent| (*sent).max(has));
+            let last_in = |times: &FxHashMap<_, Vec<u64>>| {
+                times.get(&way).and_then(|times| times.iter().rfind(|time| **time <= at).copied())
+            };
+            let sent = last_in(&self.written).or_else(|| last_in(&self.sent));
+            let sent = sent.map_or(has, |sent| sent.max(has));
             let requested = self.requested.get(&way).filter(|requested| (has..=sent).contains(*requested));
             let owed = requested.copied().unwrap_or(has);
             let rest = at.saturating_sub(sent);
@@ -240,7 +265,12 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use samara_sim::{Hop, Origin, parts_of};
+    use samara_trace::{
+        DeliverMessage, Format, MessageMeta, PublishMessage, RpcMeta, SendRpc, SendRpcCompleted, TraceEvent,
+    };
 
     use super::*;
 
@@ -303,5 +333,59 @@ mod tests {
         assert_eq!(parts(&events), [(Cause::Latency, 30), (Cause::Transport, 70)]);
         events.sent.insert((0, 1, 0), vec![1_090]);
         assert_eq!(parts(&events), [(Cause::Latency, 10), (Cause::Outbox, 90)]);
+    }
+
+    /// Two nodes of go-libp2p-pubsub 0.19. Node 0 publishes at 1,000 and queues the copy at once, which
+    /// waits 40 ns in the queue. The write takes 25 ns, and the copy arrives at 1,100.
+    #[test]
+    fn wait_in_queues_of_go_is_no_transport() {
+        let to_node_1 = || Some(b"1".to_vec());
+        let meta = || {
+            let message = MessageMeta { message_id: Some(b"m".to_vec()), topic: None };
+            Some(RpcMeta { messages: vec![message], ..RpcMeta::default() })
+        };
+        let published = PublishMessage { message_id: Some(b"m".to_vec()), topic: None };
+        let queued = SendRpc { send_to: to_node_1(), meta: meta() };
+        let written = SendRpcCompleted { send_to: to_node_1(), meta: meta(), write_nanos: Some(25) };
+        let delivered = DeliverMessage {
+            message_id: Some(b"m".to_vec()),
+            received_from: Some(b"0".to_vec()),
+            ..DeliverMessage::default()
+        };
+        let traces = [
+            vec![
+                (1_000, Body::PublishMessage(published)),
+                (1_000, Body::SendRpc(queued)),
+                (1_065, Body::SendRpcCompleted(written)),
+            ],
+            vec![(1_100, Body::DeliverMessage(delivered))],
+        ];
+        let directory = std::env::temp_dir().join(format!("samara-collect-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut paths = Vec::new();
+        for (node, trace) in traces.into_iter().enumerate() {
+            let mut bytes = Vec::new();
+            for (at, body) in trace {
+                let event = TraceEvent::new(node.to_string().as_bytes(), at, body);
+                Format::Protobuf.encode(&event, &mut bytes);
+            }
+            paths.push(directory.join(node.to_string()));
+            std::fs::write(&paths[node], bytes).unwrap();
+        }
+        let events = events(&paths.iter().map(PathBuf::as_path).collect::<Vec<_>>()).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let parts = parts_of(&path_of(&events, 1)).iter().collect::<Vec<_>>();
+        assert_eq!(parts, [(Cause::Latency, 30), (Cause::Outbox, 40), (Cause::Transport, 30)]);
+        assert_eq!(events.doubt(), None);
+    }
+
+    #[test]
+    fn unknown_contents_of_traces_are_a_doubt() {
+        // An event of type 99 with a field 50.
+        let path = std::env::temp_dir().join(format!("samara-unread-{}", std::process::id()));
+        std::fs::write(&path, [5, 0x08, 99, 0x90, 0x03, 1]).unwrap();
+        let doubt = events(&[path.as_path()]).unwrap().doubt().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(doubt.ends_with("does not know: events of type 99 (1), fields 50 (1)"), "{doubt}");
     }
 }

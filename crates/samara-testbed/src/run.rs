@@ -130,6 +130,7 @@ fn run_nodes(
         let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
         let events = collect::events(&traces)?;
         doubts.extend(missing(&events, &planned));
+        doubts.extend(events.doubt());
         let measured = of_traces(point, &wanted, &events, (&before, &after), first_unix_ns);
         (measured, late_ms, after)
     };

@@ -30,6 +30,10 @@ macro_rules! messages {
         messages!(@field $head $name $done [$(#[$doc])*] [bool, optional]
             [skip_serializing_if = "Option::is_none"] [Option<bool>] $($rest)*);
     };
+    (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* int64 $($rest:tt)*) => {
+        messages!(@field $head $name $done [$(#[$doc])*] [int64, optional]
+            [skip_serializing_if = "Option::is_none"] [Option<i64>] $($rest)*);
+    };
     (@ $head:tt $name:ident $done:tt $(#[$doc:meta])* one($inner:ty) $($rest:tt)*) => {
         messages!(@field $head $name $done [$(#[$doc])*] [message, optional]
             [skip_serializing_if = "Option::is_none"] [Option<$inner>] $($rest)*);
@@ -57,11 +61,13 @@ macro_rules! messages {
 }
 
 /// Defines the kinds of events, each with its number, its name in the protobuf, its field of
-/// [`TraceEvent`] and the content of that field.
+/// [`TraceEvent`] and the content of that field. In brackets are the names of earlier releases, which
+/// are read as well.
 macro_rules! events {
     ($(
         $(#[$doc:meta])*
-        $number:literal $type_name:literal $field:ident: $kind:ident = $tag:literal $json:literal {
+        $number:literal $type_name:literal $([$old_type_name:literal])? $field:ident: $kind:ident =
+            $tag:literal $json:literal $([$old_json:literal])? {
             $($fields:tt)*
         }
     )*) => {
@@ -84,7 +90,7 @@ macro_rules! events {
             $(
                 $(#[$doc])*
                 #[prost(message, optional, tag = $tag)]
-                #[serde(rename = $json, skip_serializing_if = "Option::is_none")]
+                #[serde(rename = $json, $(alias = $old_json,)? skip_serializing_if = "Option::is_none")]
                 pub $field: Option<$kind>,
             )*
         }
@@ -98,7 +104,15 @@ macro_rules! events {
 
         impl Type {
             /// The names in the protobuf, by number.
-            pub(crate) const NAMES: &[&str] = &[$($type_name),*];
+            const NAMES: &[&str] = &[$($type_name),*];
+
+            /// Returns the kind with this name in the newest or an earlier release.
+            pub(crate) fn of_name(name: &str) -> Option<Self> {
+                match name {
+                    $($type_name $(| $old_type_name)? => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
 
             /// The name of the kind in the protobuf, for example `DELIVER_MESSAGE`.
             pub fn name(self) -> &'static str {
@@ -134,6 +148,9 @@ macro_rules! events {
                 }
                 event
             }
+
+            /// The fields of the protobuf, by number.
+            pub(crate) const FIELDS: &[&str] = &["1", "2", "3", $($tag),*];
 
             /// The content. `None` if the type is unknown or its field is missing.
             pub fn body(&self) -> Option<Body> {
@@ -174,18 +191,20 @@ events! {
         bytes received_from = "3" "receivedFrom",
     }
     /// The link to a peer went up.
-    4 "ADD_PEER" add_peer: AddPeer = "8" "addPeer" {
+    4 "ON_NEW_OUTBOUND_STREAM" ["ADD_PEER"] add_peer: AddPeer = "8" "onNewOutboundStream" ["addPeer"] {
         bytes peer_id = "1" "peerID",
         string proto = "2" "proto",
     }
     /// The link to a peer went down.
-    5 "REMOVE_PEER" remove_peer: RemovePeer = "9" "removePeer" {
+    5 "ON_CLOSED_OUTBOUND_STREAM" ["REMOVE_PEER"] remove_peer: RemovePeer =
+        "9" "onClosedOutboundStream" ["removePeer"] {
         bytes peer_id = "1" "peerID",
     }
     6 "RECV_RPC" recv_rpc: RecvRpc = "10" "recvRPC" {
         bytes received_from = "1" "receivedFrom",
         one(RpcMeta) meta = "2" "meta",
     }
+    /// The node sent an RPC. go-libp2p-pubsub reports it when the RPC enters the peer's queue.
     7 "SEND_RPC" send_rpc: SendRpc = "11" "sendRPC" {
         bytes send_to = "1" "sendTo",
         one(RpcMeta) meta = "2" "meta",
@@ -211,6 +230,13 @@ events! {
     12 "PRUNE" prune: Prune = "16" "prune" {
         bytes peer_id = "1" "peerID",
         string topic = "2" "topic",
+    }
+    /// The node has handed an RPC to the transport: go-libp2p-pubsub since v0.19.
+    13 "SEND_RPC_COMPLETED" send_rpc_completed: SendRpcCompleted = "17" "sendRPCCompleted" {
+        bytes send_to = "1" "sendTo",
+        one(RpcMeta) meta = "2" "meta",
+        /// Nanoseconds that the write to the stream took. It ended at the time of the event.
+        int64 write_nanos = "3" "writeDurationNanos",
     }
 }
 

@@ -65,8 +65,8 @@ pub(crate) mod kind {
                 i32::try_from(number).map(Some).map_err(|_| unknown())
             }
             fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
-                match Type::NAMES.iter().position(|known| *known == name) {
-                    Some(at) => Ok(Some(at as i32)),
+                match Type::of_name(name) {
+                    Some(kind) => Ok(Some(kind as i32)),
                     None => Err(E::invalid_value(Unexpected::Str(name), &self)),
                 }
             }

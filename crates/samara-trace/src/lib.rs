@@ -1,8 +1,8 @@
 //! Traces of GossipSub nodes, in the format of go-libp2p-pubsub (`pb/trace.proto`, `trace.go`,
-//! `tracer.go` of v0.15).
+//! `tracer.go` of v0.19).
 //!
 //! Tools for traces of go nodes read these traces, and [`TraceReader`] reads those of go nodes, in
-//! either [`Format`]. [`TraceWriter`] writes the events of a running node without blocking it. The
+//! either [`Format`]. It counts by name what it does not know ([`Unread`]). [`TraceWriter`] writes the events of a running node without blocking it. The
 //! module [`live`] has the current status of runs with any protocol.
 //!
 //! ```
@@ -26,16 +26,18 @@ mod json;
 pub mod live;
 mod reader;
 mod timeline;
+mod unread;
 mod writer;
 
 pub use event::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
-    PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent,
-    TraceEventBatch, Type, reason,
+    PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SendRpcCompleted, SubMeta,
+    TraceEvent, TraceEventBatch, Type, reason,
 };
 pub use reader::{EVENT_BYTES_MAX, Format, Place, TraceError, TraceReader};
 pub use timeline::Timeline;
+pub use unread::Unread;
 pub use writer::{
     Counts, FILE_BYTES_DEFAULT, QUEUE_BYTES_MAX, QUEUE_DEFAULT, TraceOptions, TraceWriter, WhenFull,
 };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use thiserror::Error;
 
-use crate::TraceEvent;
+use crate::{TraceEvent, Unread};
 
 /// Formats of events in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,6 +98,7 @@ pub struct TraceReader<R> {
     /// Number of bytes or lines that were read.
     behind: u64,
     failed: bool,
+    unread: Unread,
 }
 
 impl TraceReader<BufReader<File>> {
@@ -123,11 +124,16 @@ fn detect(start: &[u8]) -> Format {
 impl<R: BufRead> TraceReader<R> {
     /// Reads from a source. Errors refer to it as `path`.
     pub fn new(path: &Path, format: Format, source: R) -> Self {
-        Self { path: path.to_owned(), format, source, behind: 0, failed: false }
+        Self { path: path.to_owned(), format, source, behind: 0, failed: false, unread: Unread::default() }
     }
 
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// What the reader did not know in the events that it has returned.
+    pub fn unread(&self) -> &Unread {
+        &self.unread
     }
 
     fn malformed(&self, message: impl Into<String>) -> TraceError {
@@ -168,6 +174,7 @@ impl<R: BufRead> TraceReader<R> {
         }
         let event = TraceEvent::decode(&bytes[..])
             .map_err(|error| self.malformed(format!("{len} bytes that are not an event: {error}")))?;
+        self.unread.note_bytes(&event, &bytes);
         self.behind += prefix + len;
         Ok(Some(event))
     }
@@ -207,7 +214,7 @@ impl<R: BufRead> TraceReader<R> {
                 return Err(self.malformed(format!("the line is longer than {EVENT_BYTES_MAX} bytes")));
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
-                let event = serde_json::from_slice(&line).map_err(|error| {
+                let event = self.event_of_line(&line).map_err(|error| {
                     let cut = if line.ends_with(b"\n") { "" } else { " (the line is cut off)" };
                     self.malformed(format!("not an event in JSON: {error}{cut}"))
                 })?;
@@ -216,6 +223,16 @@ impl<R: BufRead> TraceReader<R> {
             }
             self.behind += 1;
         }
+    }
+}
+
+impl<R> TraceReader<R> {
+    fn event_of_line(&mut self, line: &[u8]) -> serde_json::Result<TraceEvent> {
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let note = |path: serde_ignored::Path<'_>| self.unread.note_path(&path.to_string());
+        let event = serde_ignored::deserialize(&mut json, note)?;
+        json.end()?;
+        Ok(event)
     }
 }
 
@@ -228,6 +245,9 @@ impl<R: BufRead> Iterator for TraceReader<R> {
         }
         let next = self.next_event().transpose();
         self.failed = matches!(next, Some(Err(_)));
+        if let Some(Ok(event)) = &next {
+            self.unread.note_type(event);
+        }
         next
     }
 }

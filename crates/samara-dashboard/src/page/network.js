@@ -120,13 +120,14 @@ function sources(state) {
       ),
       cell(count(row.dropped)),
       cell(count(row.unreadable)),
+      cell(count(row.unknown)),
     );
   });
   return rows.length
     ? [
         table(
           "Sources",
-          [["Source"], ["Role"], ["Clock"], ["State"], ["Lines missing", "n"], ["Unreadable", "n"]],
+          [["Source"], ["Role"], ["Clock"], ["State"], ["Lines missing", "n"], ["Unreadable", "n"], ["Unknown", "n"]],
           rows,
         ),
       ]

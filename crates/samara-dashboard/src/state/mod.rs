@@ -226,6 +226,7 @@ impl Sources {
                 "silent": source.is_silent && source.finished.is_none(),
                 "dropped": source.dropped.max(source.counts.missing),
                 "unreadable": source.counts.garbage + source.counts.other_version,
+                "unknown": source.counts.unknown + source.counts.unknown_fields,
             })
         });
         sources.collect()

@@ -1,5 +1,7 @@
 //! Runners in networks on this machine: ours, and those of other implementations.
 
+#[path = "../../../../interop/go.rs"]
+mod go_program;
 mod loopback;
 mod network;
 mod partial;

@@ -10,6 +10,7 @@ use samara_gossipsub::{Config, Ignored};
 
 use crate::common::*;
 use crate::go::golang;
+use crate::go_program::Release;
 
 /// Backoffs in whole seconds, as on the wire.
 const SHORT: Duration = Duration::from_secs(1);
@@ -51,9 +52,11 @@ async fn early_grafts_are_refused(mut other: Node, mut config: Config) {
 
 #[tokio::test]
 async fn we_refuse_an_early_graft_of_go() {
-    let flags = ["-protocol", "/meshsub/1.0.0", "-prune-backoff", "1s", "-unsubscribe-backoff", "1s"];
-    let Some(go) = golang(&flags).await else { return };
-    early_grafts_are_refused(go, like_go(signed())).await;
+    for release in Release::ALL {
+        let flags = ["-protocol", "/meshsub/1.0.0", "-prune-backoff", "1s", "-unsubscribe-backoff", "1s"];
+        let Some(go) = golang(release, &flags).await else { return };
+        early_grafts_are_refused(go, like_go(signed())).await;
+    }
 }
 
 #[tokio::test]
@@ -83,8 +86,10 @@ async fn our_early_graft_is_refused(mut other: Node, mut config: Config) {
 
 #[tokio::test]
 async fn go_refuses_our_early_graft() {
-    let Some(go) = golang(&["-unsubscribe-backoff", "60s"]).await else { return };
-    our_early_graft_is_refused(go, like_go(signed())).await;
+    for release in Release::ALL {
+        let Some(go) = golang(release, &["-unsubscribe-backoff", "60s"]).await else { return };
+        our_early_graft_is_refused(go, like_go(signed())).await;
+    }
 }
 
 #[tokio::test]
@@ -124,9 +129,11 @@ async fn backoffs_are_waited_for(mut other: Node, mut config: Config, who_leaves
 
 #[tokio::test]
 async fn both_wait_for_backoffs_with_go() {
-    for who_leaves in [Dial::Ours, Dial::Theirs] {
-        let Some(go) = golang(&["-unsubscribe-backoff", "1s"]).await else { return };
-        backoffs_are_waited_for(go, like_go(signed()), who_leaves).await;
+    for release in Release::ALL {
+        for who_leaves in [Dial::Ours, Dial::Theirs] {
+            let Some(go) = golang(release, &["-unsubscribe-backoff", "1s"]).await else { return };
+            backoffs_are_waited_for(go, like_go(signed()), who_leaves).await;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use samara_gossipsub::{Config, Ignored};
 
 use crate::common::*;
 use crate::go::golang;
+use crate::go_program::Release;
 use crate::raw::*;
 
 const V1_3: &str = "/meshsub/1.3.0";
@@ -77,18 +78,20 @@ async fn extensions_of_rust_are_recorded() {
 /// it.
 #[tokio::test]
 async fn extensions_of_go_are_recorded() {
-    let Some(mut go) = golang(&["-test-extension"]).await else { return };
-    let mut our = ours(scored(like_go(signed())), options()).await;
-    our.subscribe("t");
-    go.subscribe("t");
-    our.dial(&go);
-    assert_eq!(spoken(&mut our).await, V1_3);
-    our.joined(go.peer).await;
-    messages_go_both_ways(&mut our, &mut go).await;
-    let (extensions, score) = seen(&our, go.peer).await;
-    // Field 6492434 (specification, `extensions.proto`), with the value true.
-    assert_eq!(extensions, Some(vec![0x90, 0x91, 0xe2, 0x18, 1]));
-    assert!(score >= 0.0, "{score}");
+    for release in Release::ALL {
+        let Some(mut go) = golang(release, &["-test-extension"]).await else { return };
+        let mut our = ours(scored(like_go(signed())), options()).await;
+        our.subscribe("t");
+        go.subscribe("t");
+        our.dial(&go);
+        assert_eq!(spoken(&mut our).await, V1_3);
+        our.joined(go.peer).await;
+        messages_go_both_ways(&mut our, &mut go).await;
+        let (extensions, score) = seen(&our, go.peer).await;
+        // Field 6492434 (specification, `extensions.proto`), with the value true.
+        assert_eq!(extensions, Some(vec![0x90, 0x91, 0xe2, 0x18, 1]));
+        assert!(score >= 0.0, "{score}");
+    }
 }
 
 #[tokio::test]

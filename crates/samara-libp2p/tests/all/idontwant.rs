@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::common::*;
 use crate::go::golang;
+use crate::go_program::Release;
 
 /// Returns a payload above the threshold of every implementation (1,024 bytes in go, 1,000 in
 /// rust-libp2p).
@@ -91,10 +92,12 @@ async fn copies_kept_back(other: &mut Node, data: &[u8]) -> (u64, Node) {
 
 #[tokio::test]
 async fn go_honours_our_idontwant() {
-    let Some(go) = golang(&["-unsigned"]).await else { return };
-    assert_eq!(copies_from(go, true).await, 0, "a copy arrived despite IDONTWANT");
-    let Some(go) = golang(&["-unsigned"]).await else { return };
-    assert_eq!(copies_from(go, false).await, 1, "no copy arrived without IDONTWANT");
+    for release in Release::ALL {
+        let Some(go) = golang(release, &["-unsigned"]).await else { return };
+        assert_eq!(copies_from(go, true).await, 0, "a copy arrived despite IDONTWANT");
+        let Some(go) = golang(release, &["-unsigned"]).await else { return };
+        assert_eq!(copies_from(go, false).await, 1, "no copy arrived without IDONTWANT");
+    }
 }
 
 #[tokio::test]
@@ -110,26 +113,28 @@ async fn rust_honours_our_idontwant() {
 
 #[tokio::test]
 async fn we_honour_idontwant_of_go() {
-    // Go holds received messages until they are released. Otherwise we would receive the message
-    // from go itself.
-    for (data, kept_back) in [(large(), 1), (b"below the threshold".to_vec(), 0)] {
-        let Some(mut go) = golang(&["-unsigned", "-hold"]).await else { return };
-        let (kept, our) = copies_kept_back(&mut go, &data).await;
-        assert_eq!(kept, kept_back);
-        go.send(Command::Release);
-        // A copy of the publisher does not count: it announces the message to a peer that just joined
-        // its mesh, and go requests a message that it is still validating.
-        let (mut duplicates, mut done) = (0, false);
-        while !done {
-            (duplicates, done) = go
-                .next("the end", |observed| match observed {
-                    Observed::Duplicate(from) => Some((duplicates + u64::from(*from == our.peer), false)),
-                    Observed::Message(_, data) => Some((duplicates, data == b"behind the copy")),
-                    _ => None,
-                })
-                .await;
+    for release in Release::ALL {
+        // Go holds received messages until they are released. Otherwise we would receive the message
+        // from go itself.
+        for (data, kept_back) in [(large(), 1), (b"below the threshold".to_vec(), 0)] {
+            let Some(mut go) = golang(release, &["-unsigned", "-hold"]).await else { return };
+            let (kept, our) = copies_kept_back(&mut go, &data).await;
+            assert_eq!(kept, kept_back);
+            go.send(Command::Release);
+            // A copy of the publisher does not count: it announces the message to a peer that just joined
+            // its mesh, and go requests a message that it is still validating.
+            let (mut duplicates, mut done) = (0, false);
+            while !done {
+                (duplicates, done) = go
+                    .next("the end", |observed| match observed {
+                        Observed::Duplicate(from) => Some((duplicates + u64::from(*from == our.peer), false)),
+                        Observed::Message(_, data) => Some((duplicates, data == b"behind the copy")),
+                        _ => None,
+                    })
+                    .await;
+            }
+            assert_eq!(duplicates, 1 - kept_back, "{} bytes", data.len());
         }
-        assert_eq!(duplicates, 1 - kept_back, "{} bytes", data.len());
     }
 }
 

@@ -4,66 +4,16 @@
 //! Without them, these tests print that they were skipped; with `SAMARA_REQUIRE_PEERS` set, they
 //! fail.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command as Process;
-use std::sync::OnceLock;
-
 use crate::common::*;
 use crate::delivery::a_mebibyte_there_and_back;
+use crate::js_program;
 use crate::process::start;
-
-/// Files to copy to the directory of the packages.
-const FILES: [&str; 4] = ["package.json", "package-lock.json", "node20.mjs", "peer.mjs"];
-
-/// Installs the packages, unless they are already installed. Returns the directory, or the missing
-/// requirement.
-fn install() -> Result<PathBuf, String> {
-    for program in ["node", "npm"] {
-        Process::new(program).arg("--version").output().map_err(|_| format!("{program} is not installed"))?;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/js");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("js-peer");
-    std::fs::create_dir_all(&target).expect("a directory below the target directory");
-    for file in FILES {
-        std::fs::copy(source.join(file), target.join(file)).expect("a copy");
-    }
-    let wanted = std::fs::read(source.join("package-lock.json")).expect("the lock file");
-    let installed = target.join("installed");
-    if std::fs::read(&installed).is_ok_and(|lock| lock == wanted) {
-        return Ok(target);
-    }
-    let npm = Process::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&target).output();
-    let npm = npm.expect("npm runs");
-    if !npm.status.success() {
-        return Err(format!(
-            "npm ci in {} failed: {}",
-            target.display(),
-            String::from_utf8_lossy(&npm.stderr)
-        ));
-    }
-    std::fs::write(installed, wanted).expect("the list of installed packages");
-    Ok(target)
-}
 
 /// Starts a node of js-libp2p; `None` if this is not possible.
 async fn javascript(flags: &[&str]) -> Option<Node> {
-    static INSTALLED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    match INSTALLED.get_or_init(install) {
-        Ok(directory) => {
-            let mut command = tokio::process::Command::new("node");
-            command.arg(directory.join("peer.mjs")).args(flags);
-            Some(start(command).await)
-        }
-        Err(missing) => {
-            let required = std::env::var_os("SAMARA_REQUIRE_PEERS").is_some();
-            assert!(!required, "SAMARA_REQUIRE_PEERS is set, but js-libp2p is not available: {missing}");
-            // Written to standard error directly, because the macros of the standard library print
-            // only if a test fails.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: nothing was tested with js-libp2p: {missing}");
-            None
-        }
-    }
+    let mut command = tokio::process::Command::new("node");
+    command.arg(js_program::program()?).args(flags);
+    Some(start(command).await)
 }
 
 #[tokio::test]

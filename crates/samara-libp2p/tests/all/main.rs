@@ -13,6 +13,8 @@ mod go_program;
 mod hostile;
 mod idontwant;
 mod js;
+#[path = "../../../../interop/js.rs"]
+mod js_program;
 mod nodes;
 mod partial;
 mod process;

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::common::*;
 use crate::delivery::a_mebibyte_there_and_back;
 use crate::go::golang_over;
+use crate::go_program::Release;
 
 async fn both_ways(our: &mut Node, other: &mut Node, dial: Dial) {
     meet(our, other, "t", dial).await;
@@ -57,15 +58,17 @@ async fn messages_go_both_ways_with_rust() {
 
 #[tokio::test]
 async fn messages_go_both_ways_with_go() {
-    for (dial, with_author) in
-        [(Dial::Ours, true), (Dial::Theirs, true), (Dial::Ours, false), (Dial::Theirs, false)]
-    {
-        let flags: &[&str] = if with_author { &[] } else { &["-unsigned"] };
-        let Some(mut go) = golang_over(Transport::Quic, flags).await else { return };
-        let config = if with_author { like_go(signed()) } else { anonymous() };
-        let mut our = ours_over(Transport::Quic, config, options()).await;
-        assert!(is_quic(&our) && is_quic(&go));
-        both_ways(&mut our, &mut go, dial).await;
+    for release in Release::ALL {
+        for (dial, with_author) in
+            [(Dial::Ours, true), (Dial::Theirs, true), (Dial::Ours, false), (Dial::Theirs, false)]
+        {
+            let flags: &[&str] = if with_author { &[] } else { &["-unsigned"] };
+            let Some(mut go) = golang_over(release, Transport::Quic, flags).await else { return };
+            let config = if with_author { like_go(signed()) } else { anonymous() };
+            let mut our = ours_over(Transport::Quic, config, options()).await;
+            assert!(is_quic(&our) && is_quic(&go));
+            both_ways(&mut our, &mut go, dial).await;
+        }
     }
 }
 
@@ -80,10 +83,12 @@ async fn a_mebibyte_goes_both_ways_with_rust() {
 
 #[tokio::test]
 async fn a_mebibyte_goes_both_ways_with_go() {
-    for dial in [Dial::Ours, Dial::Theirs] {
-        let Some(mut go) = golang_over(Transport::Quic, &[]).await else { return };
-        let mut our = ours_over(Transport::Quic, like_go(signed()), options()).await;
-        a_mebibyte_there_and_back(&mut our, &mut go, dial).await;
+    for release in Release::ALL {
+        for dial in [Dial::Ours, Dial::Theirs] {
+            let Some(mut go) = golang_over(release, Transport::Quic, &[]).await else { return };
+            let mut our = ours_over(Transport::Quic, like_go(signed()), options()).await;
+            a_mebibyte_there_and_back(&mut our, &mut go, dial).await;
+        }
     }
 }
 

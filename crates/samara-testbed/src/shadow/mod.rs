@@ -103,7 +103,7 @@ pub fn gather(
     let traces: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
     let events = collect::events(&traces)?;
     let planned = wanted.publications(&point.scenario, run.first_unix_ns);
-    let doubts = missing(&events, &planned).into_iter().collect();
+    let doubts = missing(&events, &planned).into_iter().chain(events.doubt()).collect();
     let late_ms = late_ms(&events, &planned);
     let measured = of_traces(point, &wanted, &events, (&before, &after), run.first_unix_ns);
     let program = run.program.file_name().unwrap_or_default().to_string_lossy();

@@ -45,7 +45,7 @@ pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said};
 pub use writer::LiveWriter;
 
 /// The version of the written lines, and the only version that readers accept. Unknown events and
-/// fields do not need a new version, since readers ignore them.
+/// fields do not need a new version, since readers count and skip them.
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{Event, Line, VERSION};
 
 /// Maximum length of a line in bytes, above that of a histogram with all its buckets. Longer lines
@@ -21,6 +23,8 @@ pub struct ReadCounts {
     pub other_version: u64,
     /// Lines with events that this version does not know.
     pub unknown: u64,
+    /// Fields that this version does not know, in lines that were read.
+    pub unknown_fields: u64,
     /// Numbers in `seq` that never arrived: dropped by the writer, or lost with an earlier file.
     pub missing: u64,
     /// Number of times the file was truncated or replaced.
@@ -177,9 +181,10 @@ impl LiveReader {
             self.counts.garbage += 1;
             return;
         }
-        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+        let text = line;
+        let Ok(line) = serde_json::from_slice::<Line>(text) else {
             // In another version, everything except the version may differ.
-            match serde_json::from_slice::<Versioned>(line) {
+            match serde_json::from_slice::<Versioned>(text) {
                 Ok(Versioned { v }) if v != VERSION => self.counts.other_version += 1,
                 _ => self.counts.garbage += 1,
             }
@@ -195,6 +200,7 @@ impl LiveReader {
             return;
         }
         self.counts.lines += 1;
+        self.counts.unknown_fields += unknown_fields(text, &line);
         take(Said::Line(line));
     }
 
@@ -205,6 +211,33 @@ impl LiveReader {
             self.counts.missing += line.seq - next;
         }
         self.next_seq = Some(line.seq.saturating_add(1));
+    }
+}
+
+/// Counts the fields of a line that are not in what was read from it.
+fn unknown_fields(text: &[u8], line: &Line) -> u64 {
+    // Cannot fail: all fields of a line can be serialized.
+    let Ok(known) = serde_json::to_string(line) else { return 0 };
+    // A line of this version is the same when it is written again.
+    if known.as_bytes() == text {
+        return 0;
+    }
+    let values = (serde_json::from_slice(text), serde_json::from_str(&known));
+    let (Ok(all), Ok(known)) = values else { return 0 };
+    missing_fields(&all, &known)
+}
+
+/// Counts the fields of a value that another one lacks. `null` is the same as an omitted value.
+fn missing_fields(all: &Value, known: &Value) -> u64 {
+    match (all, known) {
+        (Value::Object(all), Value::Object(known)) => {
+            let fields = all.iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(name, value)| known.get(name).map_or(1, |known| missing_fields(value, known))).sum()
+        }
+        (Value::Array(all), Value::Array(known)) => {
+            all.iter().zip(known).map(|(value, known)| missing_fields(value, known)).sum()
+        }
+        _ => 0,
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use samara_trace::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Format, Graft, Join, Leave, MessageMeta,
-    Prune, PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SubMeta, TraceEvent,
-    TraceOptions, WhenFull, reason,
+    Prune, PublishMessage, RecvRpc, RejectMessage, RemovePeer, RpcMeta, SendRpc, SendRpcCompleted, SubMeta,
+    TraceEvent, TraceOptions, WhenFull, reason,
 };
 
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ fn meta() -> Option<RpcMeta> {
     })
 }
 
-/// Thirteen events, in the order of their types.
+/// Fourteen events, in the order of their types.
 pub(crate) fn all() -> Vec<TraceEvent> {
     let topic = Some("columns/<1>&2".to_owned());
     let message_id = Some(vec![7; 20]);
@@ -67,7 +67,8 @@ pub(crate) fn all() -> Vec<TraceEvent> {
         Body::Join(Join { topic: topic.clone() }),
         Body::Leave(Leave { topic: topic.clone() }),
         Body::Graft(Graft { peer_id: peer.clone(), topic: topic.clone() }),
-        Body::Prune(Prune { peer_id: peer, topic }),
+        Body::Prune(Prune { peer_id: peer.clone(), topic }),
+        Body::SendRpcCompleted(SendRpcCompleted { send_to: peer, meta: meta(), write_nanos: Some(5_160) }),
     ];
     let event = |(at, body)| TraceEvent::new(b"\0\x24this node", 1_700_000_000_123_456_789 + at, body);
     (0_i64..).zip(bodies).map(event).collect()

@@ -6,8 +6,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 use prost::Message;
 use samara_trace::{
-    Body, DeliverMessage, EVENT_BYTES_MAX, Format, Join, Place, QUEUE_BYTES_MAX, RecvRpc, RpcMeta, SubMeta,
-    TraceError, TraceEvent, TraceEventBatch, TraceOptions, TraceReader, TraceWriter, WhenFull,
+    AddPeer, Body, DeliverMessage, EVENT_BYTES_MAX, Format, Join, MessageMeta, Place, QUEUE_BYTES_MAX,
+    RecvRpc, RemovePeer, RpcMeta, SendRpcCompleted, SubMeta, TraceError, TraceEvent, TraceEventBatch,
+    TraceOptions, TraceReader, TraceWriter, WhenFull,
 };
 
 use crate::common::{all, options, path};
@@ -20,7 +21,7 @@ fn all_kinds_of_events_round_trip_in_both_formats() {
         for event in all() {
             assert!(writer.record(event));
         }
-        assert_eq!(writer.finish().0.written, 13);
+        assert_eq!(writer.finish().0.written, 14);
         let reader = TraceReader::open(&path).unwrap();
         assert_eq!(reader.format(), format);
         let events: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
@@ -43,6 +44,62 @@ fn reads_types_by_number_and_name() {
     let reader = TraceReader::new(Path::new("x"), Format::Json, text.as_bytes());
     let events: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
     assert_eq!(events[0], events[1]);
+}
+
+/// Lines of releases before 0.16, and a line of 0.19.
+#[test]
+fn reads_names_of_all_releases() {
+    let text = r#"{"type":4,"addPeer":{"peerID":"YQ==","proto":"/meshsub/1.1.0"}}
+{"type":"ON_NEW_OUTBOUND_STREAM","onNewOutboundStream":{"peerID":"YQ==","proto":"/meshsub/1.1.0"}}
+{"type":"REMOVE_PEER","removePeer":{"peerID":"YQ=="}}
+{"type":13,"sendRPCCompleted":{"sendTo":"YQ==","meta":{"messages":[{"messageID":"bQ=="}]},"writeDurationNanos":5160}}
+"#;
+    let mut reader = TraceReader::new(Path::new("x"), Format::Json, text.as_bytes());
+    let events: Vec<_> = reader.by_ref().collect::<Result<_, _>>().unwrap();
+    assert!(reader.unread().is_empty(), "{}", reader.unread());
+    let peer_id = Some(b"a".to_vec());
+    let added = AddPeer { peer_id: peer_id.clone(), proto: Some("/meshsub/1.1.0".to_owned()) };
+    assert_eq!(events[0].body(), Some(Body::AddPeer(added)));
+    assert_eq!(events[0], events[1]);
+    assert_eq!(events[2].body(), Some(Body::RemovePeer(RemovePeer { peer_id: peer_id.clone() })));
+    let message = MessageMeta { message_id: Some(b"m".to_vec()), topic: None };
+    let meta = Some(RpcMeta { messages: vec![message], ..RpcMeta::default() });
+    let completed = SendRpcCompleted { send_to: peer_id, meta, write_nanos: Some(5160) };
+    assert_eq!(events[3].body(), Some(Body::SendRpcCompleted(completed)));
+}
+
+#[test]
+fn unknown_types_and_fields_are_counted_by_name() {
+    let text = r#"{"type":14,"newThing":{"x":1}}
+{"type":14}
+{}
+{"type":7,"sendRPC":{"sendTo":"YQ==","meta":{"messages":[{"messageID":"bQ=="},{"size":1}],"control":{"choke":[]}}}}
+"#;
+    let mut reader = TraceReader::new(Path::new("x"), Format::Json, text.as_bytes());
+    assert!(reader.by_ref().all(|event| event.is_ok()));
+    assert_eq!(
+        reader.unread().to_string(),
+        "events of type 14 (2), events without a type (1), fields newThing (1), \
+         fields sendRPC.meta.control.choke (1), fields sendRPC.meta.messages.size (1)"
+    );
+
+    // Type 14 with a field 18, and SEND_RPC whose field 11 has an unknown field 9.
+    let bytes = [6, 0x08, 14, 0x92, 0x01, 1, 7, 6, 0x08, 7, 0x5a, 2, 0x48, 1];
+    let mut reader = TraceReader::new(Path::new("x"), Format::Protobuf, &bytes[..]);
+    assert!(reader.by_ref().all(|event| event.is_ok()));
+    let named = "events of type 14 (1), fields 18 (1), fields within SEND_RPC (1)";
+    assert_eq!(reader.unread().to_string(), named);
+}
+
+#[test]
+fn names_of_unknown_fields_are_bounded_and_printable() {
+    let fields: Vec<String> =
+        (0..100).map(|number| format!("\"\\u001b{number}{}\":1", "x".repeat(500))).collect();
+    let line = format!("{{\"type\":9,{}}}\n", fields.join(","));
+    let mut reader = TraceReader::new(Path::new("x"), Format::Json, line.as_bytes());
+    assert!(reader.by_ref().all(|event| event.is_ok()));
+    let text = reader.unread().to_string();
+    assert!(text.ends_with(", others (68)") && text.len() < 3_000 && !text.contains('\u{1b}'), "{text}");
 }
 
 fn read(format: Format, bytes: &[u8]) -> (usize, String, Place) {

@@ -15,7 +15,7 @@ use samara_spec::columns::Columns;
 use samara_spec::load;
 use samara_trace::{
     Body, DeliverMessage, DuplicateMessage, Format, MessageMeta, PublishMessage, RecvRpc, RpcMeta, Timeline,
-    TraceEvent, TraceReader,
+    TraceEvent, TraceReader, Unread,
 };
 
 /// Options of `samara export trace`.
@@ -65,17 +65,18 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
         |error: std::io::Error| format!("{}: the file cannot be written ({error})", options.out.display());
     let file = File::create(&options.out).map_err(wrong)?;
     let mut out = BufWriter::new(file);
+    let mut unread = Unread::default();
     let counts = match options.format {
-        TraceFormat::Protobuf => format!("{} events", events(&source, Format::Protobuf, &mut out)?),
-        TraceFormat::Json => format!("{} events", events(&source, Format::Json, &mut out)?),
+        TraceFormat::Protobuf => events(&source, Format::Protobuf, &mut out, &mut unread)?,
+        TraceFormat::Json => events(&source, Format::Json, &mut out, &mut unread)?,
         TraceFormat::Tracestat => {
             let mut packed = GzEncoder::new(&mut out, Compression::default());
-            let count = events(&source, Format::Protobuf, &mut packed)?;
+            let counts = events(&source, Format::Protobuf, &mut packed, &mut unread)?;
             packed.finish().map_err(wrong)?;
-            format!("{count} events")
+            counts
         }
         TraceFormat::Perfetto | TraceFormat::Chrome => {
-            let timeline = timeline(&source)?;
+            let timeline = timeline(&source, &mut unread)?;
             let written = if options.format == TraceFormat::Perfetto {
                 timeline.write_perfetto(&mut out)
             } else {
@@ -87,6 +88,9 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
         }
     };
     out.flush().map_err(wrong)?;
+    if !unread.is_empty() {
+        eprintln!("note: the output lacks contents of the traces that this version does not know: {unread}");
+    }
     crate::print(&format!("{}: {counts}\n", options.out.display()))
 }
 
@@ -188,19 +192,24 @@ fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
     Ok(Source::Simulated(events, point.scenario.network.nodes))
 }
 
-/// Writes all events in the order of time.
-fn events(source: &Source, format: Format, out: &mut impl Write) -> Result<u64, String> {
+/// Writes all events in the order of time, and returns their number as text.
+fn events(
+    source: &Source,
+    format: Format,
+    out: &mut impl Write,
+    unread: &mut Unread,
+) -> Result<String, String> {
     let (mut count, mut bytes) = (0, Vec::new());
-    each(source, |event| {
+    each(source, unread, |event| {
         bytes.clear();
         format.encode(event, &mut bytes);
         count += 1;
         out.write_all(&bytes).map_err(|error| format!("cannot write: {error}"))
     })?;
-    Ok(count)
+    Ok(format!("{count} events"))
 }
 
-fn timeline(source: &Source) -> Result<Timeline, String> {
+fn timeline(source: &Source, unread: &mut Unread) -> Result<Timeline, String> {
     let mut timeline = Timeline::default();
     match source {
         Source::Simulated(_, nodes) => {
@@ -217,15 +226,20 @@ fn timeline(source: &Source) -> Result<Timeline, String> {
             }
         }
     }
-    each(source, |event| {
+    each(source, unread, |event| {
         timeline.add(event);
         Ok(())
     })?;
     Ok(timeline)
 }
 
-/// Calls `take` with all events in the order of time. Events of one file keep their order.
-fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>) -> Result<(), String> {
+/// Calls `take` with all events in the order of time, and adds what files have beside them to
+/// `unread`. Events of one file keep their order.
+fn each(
+    source: &Source,
+    unread: &mut Unread,
+    mut take: impl FnMut(&TraceEvent) -> Result<(), String>,
+) -> Result<(), String> {
     let files = match source {
         Source::Simulated(events, _) => return events.iter().try_for_each(take),
         Source::Files(files) => files,
@@ -246,6 +260,7 @@ fn each(source: &Source, mut take: impl FnMut(&TraceEvent) -> Result<(), String>
         }
         waiting[file] = event;
     }
+    readers.iter().for_each(|reader| unread.merge(reader.unread()));
     Ok(())
 }
 

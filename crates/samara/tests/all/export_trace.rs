@@ -94,3 +94,36 @@ fn rejects_ambiguous_or_missing_input() {
     assert!(error.contains("expected trace files, a results directory"), "{error}");
     assert!(!scratch.path("never").exists(), "nothing is written if the input is missing");
 }
+
+/// Events of go-libp2p-pubsub 0.19, and an event that no release has.
+const NEWEST: &str = r#"{"type":7,"peerID":"YQ==","timestamp":1,"sendRPC":{"sendTo":"Yg==","meta":{"messages":[{"messageID":"bQ==","topic":"t"}]}}}
+{"type":13,"peerID":"YQ==","timestamp":2,"sendRPCCompleted":{"sendTo":"Yg==","meta":{"messages":[{"messageID":"bQ==","topic":"t"}]},"writeDurationNanos":5160}}
+"#;
+const UNKNOWN: &str = r#"{"type":99,"peerID":"YQ==","timestamp":3,"newThing":{"x":1}}
+"#;
+
+#[test]
+fn traces_of_the_newest_go_keep_their_contents_and_unknown_ones_are_named() {
+    let scratch = Scratch::new("export-trace-newest");
+    let export = |from: &str, format: &str| {
+        let out = format!("out.{format}");
+        let args = ["export", "trace", from, "--format", format, "--output", &out];
+        let output = scratch.command(args).output().unwrap();
+        assert!(output.status.success());
+        let written = std::fs::read(scratch.path(&format!("out.{format}"))).unwrap();
+        (written, String::from_utf8(output.stderr).unwrap())
+    };
+    std::fs::write(scratch.path("newest.json"), NEWEST).unwrap();
+    let (written, said) = export("newest.json", "json");
+    assert_eq!((String::from_utf8(written).unwrap().as_str(), said.as_str()), (NEWEST, ""));
+    export("newest.json", "protobuf");
+    let (written, said) = export("out.protobuf", "json");
+    assert_eq!((String::from_utf8(written).unwrap().as_str(), said.as_str()), (NEWEST, ""));
+
+    std::fs::write(scratch.path("unknown.json"), format!("{NEWEST}{UNKNOWN}")).unwrap();
+    for format in ["json", "protobuf", "tracestat", "perfetto", "chrome"] {
+        let (_, said) = export("unknown.json", format);
+        let named = "does not know: events of type 99 (1), fields newThing (1)\n";
+        assert!(said.starts_with("note: ") && said.ends_with(named), "{format}: {said}");
+    }
+}

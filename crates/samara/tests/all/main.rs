@@ -9,6 +9,9 @@ mod export;
 #[cfg(feature = "net")]
 mod export_shadow;
 mod export_trace;
+#[cfg(all(feature = "net", target_os = "linux"))]
+#[path = "../../../../interop/go.rs"]
+mod go_program;
 mod guides;
 mod list;
 #[cfg(all(feature = "net", unix))]

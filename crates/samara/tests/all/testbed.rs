@@ -9,12 +9,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use samara_trace::{Body, TraceEvent, TraceReader};
 use serde_json::Value;
+
+use crate::go_program::{GoProgram, Release};
 
 /// Maximum time for any step; a step that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -187,28 +190,7 @@ fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
-/// Builds `interop/go-node` once; `None` without Go.
-fn go_node() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || {
-        Command::new("go").arg("version").output().ok()?;
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-node");
-        let built = Command::new("go")
-            .args(["build", "-o"])
-            .arg(&program)
-            .arg(".")
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-node"))
-            .output()
-            .expect("go build runs");
-        assert!(built.status.success(), "interop/go-node: {}", String::from_utf8_lossy(&built.stderr));
-        Some(program)
-    };
-    let program = PROGRAM.get_or_init(build).as_deref();
-    if program.is_none() {
-        skipped("found no Go, so the test beside go-libp2p-pubsub did not run");
-    }
-    program
-}
+static GO_NODE: GoProgram = GoProgram::new("go-node", "no testbed had nodes of go-libp2p-pubsub");
 
 /// The node of rust-libp2p. Cargo builds the examples of all packages for the tests of the workspace, and
 /// not for those of this package; `None` then.
@@ -379,9 +361,22 @@ fn assert_gone(nodes: &[(Pid, u32)]) {
 
 #[test]
 fn blocks_of_go_reach_all_nodes() {
-    let Some(go) = go_node() else { return };
-    let mut testbed = Testbed::start("columns", COLUMNS, &[go, Path::new("samara")]);
-    let Some(run) = testbed.results() else { return };
+    for release in Release::ALL {
+        let Some(go) = GO_NODE.path(release) else { return };
+        let name = format!("columns-{release:?}");
+        let mut testbed = Testbed::start(&name, COLUMNS, &[go, Path::new("samara")]);
+        let Some(run) = testbed.results() else { return };
+        assert_blocks_of_go(&run);
+        // Node 0 is go's.
+        let trace = testbed.directory.join("out/nodes/mixed-seed1/node-0/trace.pb");
+        let events: Vec<_> = TraceReader::open(&trace).unwrap().collect::<Result<_, _>>().unwrap();
+        let written = |event: &TraceEvent| matches!(event.body(), Some(Body::SendRpcCompleted(_)));
+        let is_newest = release == Release::Newest;
+        assert_eq!(events.iter().any(written), is_newest, "only the newest release reports completed writes");
+    }
+}
+
+fn assert_blocks_of_go(run: &Value) {
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
     assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
     assert_eq!(run["real"]["programs"], serde_json::json!(["go-node", "samara"]));
@@ -447,7 +442,10 @@ fn cells_complete_the_columns_of_mempools() {
 /// publisher.
 #[test]
 fn cells_of_go_complete_columns() {
-    let (Some(go), samara) = (go_node(), Path::new("samara")) else { return };
+    let samara = Path::new("samara");
+    let Some(newest) = GO_NODE.path(Release::Newest) else { return };
+    cells_complete_columns("cells-of-newest-go", &[samara, samara, newest]);
+    let Some(go) = GO_NODE.path(Release::Pinned) else { return };
     cells_complete_columns("cells-of-go", &[samara, samara, go]);
     let Some(rust) = rust_node() else { return };
     cells_complete_columns("cells-of-samara", &[go, &rust, samara]);
@@ -501,10 +499,12 @@ fn rejects_settings_that_only_simulated_blocks_have() {
 
 #[test]
 fn messages_of_both_implementations_reach_all_nodes() {
-    let Some(go) = go_node() else { return };
+    let (Some(go), Some(newest)) = (GO_NODE.path(Release::Pinned), GO_NODE.path(Release::Newest)) else {
+        return;
+    };
     for (name, signed) in [("signed", true), ("anonymous", false)] {
         let scenario = format!("{MESSAGES}signed = {signed}\n");
-        let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go]);
+        let mut testbed = Testbed::start(name, &scenario, &[Path::new("samara"), go, newest]);
         let Some(run) = testbed.results() else { return };
         assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{name}: {run}");
     }
@@ -598,7 +598,7 @@ fn killed_pool_fails_the_run_and_ends_the_others() {
 
 #[test]
 fn go_derives_the_same_identity_from_a_seed() {
-    let Some(go) = go_node() else { return };
+    let Some(go) = GO_NODE.path(Release::Newest) else { return };
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed-identity");
     std::fs::create_dir_all(&directory).expect("a directory");
     let ready = |mut command: Command, name: &str| -> Value {
@@ -634,7 +634,7 @@ fn go_derives_the_same_identity_from_a_seed() {
 
 #[test]
 fn rejects_settings_that_go_lacks() {
-    let Some(go) = go_node() else { return };
+    let Some(go) = GO_NODE.path(Release::Newest) else { return };
     for (scenario, from, to, error) in [
         (COLUMNS, "withdraw = false", "withdraw = true", "withdraw: found true, expected false"),
         (

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 use crate::mconn::common::*;
-use crate::mconn::go_program::GoProgram;
+use crate::mconn::go_program::{GoProgram, Release};
 
 static PROGRAM: GoProgram = GoProgram::new("go-cat", "no test with celestia-core has run");
 
@@ -31,7 +31,7 @@ pub(crate) struct Celestia {
 
 /// Starts a node of celestia-core. Returns `None` if Go is missing.
 pub(crate) async fn celestia(flags: &[&str]) -> Option<Celestia> {
-    let mut child = Command::new(PROGRAM.path()?)
+    let mut child = Command::new(PROGRAM.path(Release::Pinned)?)
         .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

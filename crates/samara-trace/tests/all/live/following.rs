@@ -126,7 +126,15 @@ fn invalid_lines_are_counted_and_skipped() {
     fs::write(&path, lines.join("\n") + "\n").unwrap();
     let mut reader = LiveReader::new(&path);
     assert_eq!(total(&all(&mut reader)), [1, 2]);
-    let expected = ReadCounts { lines: 2, garbage: 4, other_version: 1, unknown: 1, missing: 3, replaced: 0 };
+    let expected = ReadCounts {
+        lines: 2,
+        garbage: 4,
+        other_version: 1,
+        unknown: 1,
+        unknown_fields: 1,
+        missing: 3,
+        replaced: 0,
+    };
     assert_eq!(reader.counts(), expected);
 }
 
