@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
@@ -27,6 +28,12 @@ type line struct {
 	Peer    string `json:"peer,omitempty"`
 	Address string `json:"address,omitempty"`
 	Count   int    `json:"count,omitempty"`
+	// Peers, addresses and scores of the commands "reset", "connect" and "state".
+	Peers       []string           `json:"peers,omitempty"`
+	Addresses   []string           `json:"addresses,omitempty"`
+	Connected   []string           `json:"connected,omitempty"`
+	Subscribers []string           `json:"subscribers,omitempty"`
+	Scores      map[string]float64 `json:"scores,omitempty"`
 }
 
 var (
@@ -52,6 +59,8 @@ type choices struct {
 	testExtension      bool
 	pruneBackoff       time.Duration
 	unsubscribeBackoff time.Duration
+	seed               uint64
+	score              bool
 }
 
 func parseFlags() choices {
@@ -64,6 +73,8 @@ func parseFlags() choices {
 	flag.BoolVar(&c.testExtension, "test-extension", false, "announce the test extension of v1.3")
 	flag.DurationVar(&c.pruneBackoff, "prune-backoff", pubsub.GossipSubPruneBackoff, "minimum time between a PRUNE and the next GRAFT")
 	flag.DurationVar(&c.unsubscribeBackoff, "unsubscribe-backoff", pubsub.GossipSubUnsubscribeBackoff, "minimum time between leaving a topic and the next GRAFT")
+	flag.Uint64Var(&c.seed, "seed", 0, "the secret key, in little endian; default: a random key")
+	flag.BoolVar(&c.score, "score", false, "score peers, and take part in the soak (heartbeats of a second)")
 	flag.Parse()
 	return c
 }
@@ -104,6 +115,10 @@ func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-c
 	params.HeartbeatInterval = 200 * time.Millisecond
 	params.PruneBackoff = c.pruneBackoff
 	params.UnsubscribeBackoff = c.unsubscribeBackoff
+	if c.score {
+		params.HeartbeatInterval = time.Second
+		options = append(options, scores(m)...)
+	}
 	if c.narrow {
 		params.D, params.Dlo, params.Dhi, params.Dscore, params.Dout = 2, 1, 2, 0, 0
 	}
@@ -122,7 +137,15 @@ func router(ctx context.Context, h host.Host, c choices, m *meshes, released <-c
 func main() {
 	c := parseFlags()
 	ctx := context.Background()
-	h, err := libp2p.New(libp2p.ListenAddrStrings(c.listen), libp2p.DisableRelay())
+	hostOptions := []libp2p.Option{libp2p.ListenAddrStrings(c.listen), libp2p.DisableRelay()}
+	if c.seed != 0 {
+		hostOptions = append(hostOptions, identity(c.seed))
+	}
+	if c.score {
+		// All nodes of the soak have one address, which the default limits are not for.
+		hostOptions = append(hostOptions, libp2p.ResourceManager(&network.NullResourceManager{}))
+	}
+	h, err := libp2p.New(hostOptions...)
 	if err != nil {
 		log.Fatalf("cannot start a host that listens on %s: %v", c.listen, err)
 	}
@@ -153,6 +176,14 @@ func main() {
 			err = n.publish(command.Topic, command.Data)
 		case "release":
 			close(released)
+		case "connect":
+			n.connect(command.Addresses)
+		case "reset":
+			n.reset(command.Peers)
+		case "move":
+			err = n.move(c.listen)
+		case "state":
+			writeLine(n.state(command.Topic, m))
 		case "mesh":
 			writeLine(line{Is: "mesh", Topic: command.Topic, Count: m.size(command.Topic)})
 		default:

@@ -27,7 +27,11 @@ func (n *node) dial(address string) error {
 	return n.host.Connect(n.ctx, *info)
 }
 
+// disconnect closes the connections to a peer, or all connections without a name.
 func (n *node) disconnect(name string) error {
+	if name == "" {
+		return n.disconnectAll()
+	}
 	id, err := peer.Decode(name)
 	if err != nil {
 		return err

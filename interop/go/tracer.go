@@ -13,6 +13,8 @@ import (
 type meshes struct {
 	lock    sync.Mutex
 	members map[string]map[peer.ID]bool
+	// The latest scores of peers.
+	scores map[peer.ID]float64
 }
 
 func (m *meshes) Graft(p peer.ID, topic string) {

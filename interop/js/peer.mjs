@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 
 import { noise } from '@chainsafe/libp2p-noise'
 import { yamux } from '@chainsafe/libp2p-yamux'
+import { generateKeyPairFromSeed } from '@libp2p/crypto/keys'
 import { gossipsub, StrictNoSign, StrictSign } from '@libp2p/gossipsub'
 import { identify } from '@libp2p/identify'
 import { tcp } from '@libp2p/tcp'
@@ -21,7 +22,11 @@ const { values: flags } = parseArgs({
     // The address to listen on.
     listen: { type: 'string', default: '/ip4/127.0.0.1/tcp/0' },
     // Messages without author and signature.
-    unsigned: { type: 'boolean', default: false }
+    unsigned: { type: 'boolean', default: false },
+    // The secret key, a number in little endian; default: a random key.
+    seed: { type: 'string' },
+    // Score peers, and take part in the soak (heartbeats of a second).
+    score: { type: 'boolean', default: false }
   }
 })
 
@@ -35,7 +40,33 @@ const authorId = (message) => {
   return Buffer.concat([message.from.toMultihash().bytes, seqno])
 }
 
+const privateKey = async () => {
+  const secret = Buffer.alloc(32)
+  secret.writeBigUInt64LE(BigInt(flags.seed))
+  return generateKeyPairFromSeed('Ed25519', secret)
+}
+// Scores without rewards: the score of an honest peer is 0. Invalid messages (P4) do not count: the
+// router takes messages of its own earlier process, which others pass on, for invalid ones.
+const scored = {
+  heartbeatInterval: 1000,
+  scoreParams: {
+    IPColocationFactorWeight: 0,
+    behaviourPenaltyWeight: -10,
+    behaviourPenaltyThreshold: 6,
+    behaviourPenaltyDecay: 0.9,
+    decayToZero: 0.01
+  },
+  scoreThresholds: { gossipThreshold: -10, publishThreshold: -50, graylistThreshold: -80 }
+}
+
 const node = await createLibp2p({
+  ...(flags.seed === undefined ? {} : { privateKey: await privateKey() }),
+  ...(flags.score
+    ? {
+        // All nodes of the soak have one address, which the default limits are not for.
+        connectionManager: { inboundConnectionThreshold: Infinity, maxIncomingPendingConnections: Infinity, reconnectRetries: 0 }
+      }
+    : {}),
   addresses: { listen: [flags.listen] },
   transports: [tcp()],
   connectionEncrypters: [noise()],
@@ -47,7 +78,8 @@ const node = await createLibp2p({
       msgIdFn: flags.unsigned ? contentId : authorId,
       heartbeatInterval: 200,
       allowPublishToZeroTopicPeers: true,
-      maxInboundDataLength: 5 << 20
+      maxInboundDataLength: 5 << 20,
+      ...(flags.score ? scored : {})
     })
   }
 })
@@ -66,6 +98,40 @@ const commands = {
   subscribe: ({ topic }) => pubsub.subscribe(topic),
   unsubscribe: ({ topic }) => pubsub.unsubscribe(topic),
   publish: async ({ topic, data }) => { await pubsub.publish(topic, Buffer.from(data, 'base64')) },
+  // Dials in the background. Nodes that restart refuse some dials.
+  connect: ({ addresses }) => {
+    const connected = new Set(node.getPeers().map(String))
+    for (const address of addresses.map(multiaddr)) {
+      if (!connected.has(address.getComponents().at(-1).value)) {
+        node.dial(address, { signal: AbortSignal.timeout(5000) }).catch(() => {})
+      }
+    }
+  },
+  // Closes the connections to a peer, or all without one.
+  disconnect: async ({ peer }) => {
+    const connections = node.getConnections().filter((connection) => peer === undefined || connection.remotePeer.toString() === peer)
+    await Promise.allSettled(connections.map((connection) => connection.close()))
+  },
+  reset: ({ peers }) => {
+    for (const connection of node.getConnections()) {
+      if (peers.includes(connection.remotePeer.toString())) {
+        continue
+      }
+      for (const stream of connection.streams) {
+        if (stream.protocol.startsWith('/meshsub/')) {
+          stream.abort(new Error('the soak resets streams'))
+        }
+      }
+    }
+  },
+  state: ({ topic }) => writeLine({
+    is: 'state',
+    topic,
+    connected: node.getPeers().map(String),
+    subscribers: pubsub.getSubscribers(topic).map(String),
+    count: pubsub.getMeshPeers(topic).length,
+    scores: Object.fromEntries(node.getPeers().map((peer) => [peer.toString(), pubsub.getScore(peer.toString())]))
+  }),
   mesh: ({ topic }) => writeLine({ is: 'mesh', topic, count: pubsub.getMeshPeers(topic).length })
 }
 
