@@ -7,8 +7,8 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, Recovery, RtoFloor,
-    SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Latency, Losses, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, Recovery,
+    RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Span};
@@ -18,7 +18,7 @@ use samara_scenario::{
     FairQueue, HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names,
     listed_regions,
 };
-use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency};
+use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency, losses};
 
 /// The hosts of a run, with their validation times and latencies.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Hosts {
     /// The names of the regions of hosts; empty without regions.
     pub regions: Vec<String>,
     pub latency: Latency,
+    /// Losses that differ from pair to pair.
+    pub losses: Option<Losses>,
 }
 
 impl Hosts {
@@ -97,6 +99,7 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
             Some(regions) if regions.pair_factor.is_some() => of_pairs(regions, &placed_in, seed)?,
             _ => latency(scenario, inputs, count)?,
         },
+        losses: losses(scenario, inputs, count)?,
     })
 }
 
@@ -213,7 +216,8 @@ pub fn network(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Network {
         })
         .collect();
     let gateways = gateways(spec.regions.as_ref());
-    Network { latency, jitter: spec.jitter.duration(), loss: spec.loss.fraction(), partitions, gateways }
+    let (jitter, loss, losses) = (spec.jitter.duration(), spec.loss.fraction(), hosts.losses.clone());
+    Network { latency, jitter, loss, losses, partitions, gateways }
 }
 
 fn gateways(regions: Option<&Regions>) -> Vec<GatewayConfig> {

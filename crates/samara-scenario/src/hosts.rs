@@ -25,6 +25,11 @@ const SHAPE: Shape = Shape {
 const WEIGHTS: Shape =
     Shape { needed: &["region", "weight"], allowed: &[], units: &[], rows_max: REGIONS_MAX };
 
+/// Returns true if an attribute of a node in a graph is a column of the table of hosts.
+pub(crate) fn is_column(name: &str) -> bool {
+    name != "node" && SHAPE.has(name)
+}
+
 /// The hosts of a network, by number. Values that the file does not have are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostTable {
@@ -102,8 +107,8 @@ impl Builder {
 
     /// Adds the nodes of a graph, whose attributes are the columns.
     fn nodes(&mut self, file: &str, graph: &GraphFile) -> Result<(), String> {
-        let attributes = graph.nodes.iter().flat_map(|node| node.values.keys().map(String::as_str));
-        let columns: BTreeSet<&str> = attributes.filter(|name| SHAPE.has(name)).collect();
+        let columns: BTreeSet<&str> =
+            graph.nodes.iter().flat_map(|node| node.values.keys().map(String::as_str)).collect();
         if columns.is_empty() {
             return Err(format!(
                 "{file}: no node has a known attribute; expected uplink, downlink, region or validation_time"

@@ -166,10 +166,13 @@ impl Inputs {
     pub(crate) fn table(&self, name: &str) -> Result<String, String> {
         let text = self.read(name)?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        let words: Vec<&str> = text.split_whitespace().take(16).collect();
+        let is_comment = |line: &&str| line.trim_start().starts_with(['#', '/']);
+        let content = text.lines().filter(|line| !is_comment(line)).flat_map(str::split_whitespace);
+        let words: Vec<&str> = content.take(64).collect();
         let begins = |pair: [&str; 2]| words.windows(2).any(|words| words == pair);
         let is_foreign = words.first().is_some_and(|word| word.starts_with(['{', '[']))
             || begins(["graph", "["])
+            || words.contains(&"graph[")
             || begins(["topology", "E2EGraph"])
             || text.contains("REGION_LIST");
         if is_foreign {

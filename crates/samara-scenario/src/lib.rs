@@ -27,13 +27,13 @@ pub mod topology;
 pub use document::{Problem, ScenarioError, from_table, from_value, line_of, parse, unknown_key};
 #[cfg(feature = "network")]
 pub use {
-    graph::GraphFile,
+    graph::{GraphFile, unused_attributes},
     hosts::{HostTable, RegionWeights, host_names, listed_regions},
     inputs::{Inputs, PREFIX},
     latency::LatencyTable,
     network::{
         FairQueue, HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit,
-        Network, Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
+        Network, Paths, Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
     },
     table::Names,
 };

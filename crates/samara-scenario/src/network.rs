@@ -333,6 +333,26 @@ pub struct LatencyFile {
     /// One-way latency of pairs without a value in the file. Without this key, such pairs are an
     /// error.
     pub others: Option<Span>,
+    /// Latencies over several pairs.
+    #[serde(default)]
+    pub paths: Paths,
+    /// Column (pairs) or attribute of edges (graph) with the share of packets that the network loses
+    /// between the two ends, from 0 to below 1 or as "2 %". It applies beside `network.loss`.
+    pub loss: Option<String>,
+}
+
+/// Latencies over several pairs of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Paths {
+    /// Each pair has its own value.
+    #[default]
+    None,
+    /// Each pair has the least sum of latencies over a path of pairs, as in Shadow; losses add up
+    /// along this path. A pair in one direction stands for both.
+    Undirected,
+    /// The same, with pairs in their own direction only.
+    Directed,
 }
 
 /// Directions of latencies in a file.

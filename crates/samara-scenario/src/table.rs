@@ -277,6 +277,27 @@ impl Shape {
     }
 }
 
+/// Maximum number of names, and of characters of each, in a message.
+const LISTED_MAX: (usize, usize) = (8, 40);
+
+/// A few names for a message.
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let (count_max, length_max) = LISTED_MAX;
+    let mut all: Vec<String> = Vec::new();
+    let mut others = 0_usize;
+    for name in names {
+        if all.len() == count_max {
+            others += 1;
+        } else if name.chars().count() > length_max {
+            all.push(name.chars().take(length_max).chain("...".chars()).collect());
+        } else {
+            all.push(name.to_owned());
+        }
+    }
+    let rest = if others > 0 { format!(" and {others} more") } else { String::new() };
+    all.join(", ") + &rest
+}
+
 /// Finds the column with one of these names, ignoring case.
 pub(crate) fn column_of(values: &[&str], known: &[&str]) -> Option<usize> {
     values.iter().position(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))

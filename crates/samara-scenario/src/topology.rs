@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use samara_engine::{NodeRng, Purpose};
 
-use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind};
+use crate::table::listed;
+use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind, host_names};
 
 /// An undirected graph with the dialer of each edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +26,31 @@ impl Graph {
         neighbours
     }
 
-    /// The nodes that no path connects with node 0.
+    /// The nodes outside of the largest part whose nodes are connected with each other.
     pub fn unreachable(&self) -> Vec<u32> {
-        let (hops, _) = hops(&self.neighbours(), 0);
-        (0..self.nodes).filter(|node| hops[*node as usize].is_none()).collect()
+        let neighbours = self.neighbours();
+        let mut part_of = vec![None; neighbours.len()];
+        let mut sizes: Vec<usize> = Vec::new();
+        for start in 0..self.nodes {
+            if part_of[start as usize].is_some() {
+                continue;
+            }
+            let (mut stack, mut size) = (vec![start], 0);
+            part_of[start as usize] = Some(sizes.len());
+            while let Some(node) = stack.pop() {
+                size += 1;
+                for next in &neighbours[node as usize] {
+                    if part_of[*next as usize].is_none() {
+                        part_of[*next as usize] = Some(sizes.len());
+                        stack.push(*next);
+                    }
+                }
+            }
+            sizes.push(size);
+        }
+        // The first of several that are equally large.
+        let largest = (0..sizes.len()).rev().max_by_key(|part| sizes[*part]);
+        (0..self.nodes).filter(|node| part_of[*node as usize] != largest).collect()
     }
 }
 
@@ -211,18 +233,47 @@ pub fn build(
     if *topic_peers_min > 0 {
         find_topic_peers(&mut graph, custody, columns, *topic_peers_min as usize, &mut rng);
     }
-    let unreachable = graph.unreachable();
-    if !unreachable.is_empty() {
-        let some: Vec<String> = unreachable.iter().take(5).map(u32::to_string).collect();
-        return Err(format!(
-            "network.topology: {} of {nodes} nodes cannot be reached from node 0 (node {}{}); give nodes more links, or a \
-             connected graph",
-            unreachable.len(),
-            some.join(", "),
-            if unreachable.len() > 5 { ", ..." } else { "" }
-        ));
-    }
+    connected(&graph, network, inputs)?;
     Ok(graph)
+}
+
+/// Checks that all nodes are connected. The error names nodes as the files do.
+fn connected(graph: &Graph, network: &Network, inputs: &Inputs) -> Result<(), String> {
+    let unreachable = graph.unreachable();
+    if unreachable.is_empty() {
+        return Ok(());
+    }
+    let mut has_links = vec![false; graph.nodes as usize];
+    for (a, b) in &graph.edges {
+        has_links[*a as usize] = true;
+        has_links[*b as usize] = true;
+    }
+    let names = host_names(network, inputs)?;
+    let file = network.topology.file.as_deref().filter(|_| network.topology.kind == TopologyKind::File);
+    let in_file = file.map(|file| GraphFile::read(file, inputs)).transpose()?;
+    let shown = |node: &u32| {
+        let name =
+            names.as_ref().map_or_else(|| node.to_string(), |names| names.all()[*node as usize].clone());
+        match in_file.as_ref().and_then(|graph| Some((graph, graph.names.find(&name)?))) {
+            Some((graph, number)) => graph.shown(number),
+            None => name,
+        }
+    };
+    let place = file.map_or("network.topology".to_owned(), |file| format!("network.topology.file: {file}"));
+    let (count, nodes) = (unreachable.len(), graph.nodes);
+    let some: Vec<String> = unreachable.iter().map(shown).collect();
+    let some = listed(some.iter().map(String::as_str));
+    let are_alone = unreachable.iter().all(|node| !has_links[*node as usize]);
+    Err(match (are_alone, count) {
+        (true, 1) => format!("{place}: node {some} has no edge; add one, or use a connected graph"),
+        (true, _) => format!(
+            "{place}: {count} of {nodes} nodes have no edge: {some}; add edges, or use a connected graph"
+        ),
+        (false, _) => format!(
+            "{place}: the graph is not connected: no path leads from the largest part of it to {count} of {nodes} nodes: {some}; add \
+             edges, or use a connected graph"
+        ),
+    })
 }
 
 /// Adds links, as discovery does, until every subscriber of a column has `least` links to other
@@ -279,21 +330,12 @@ pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<Strin
         (0..nodes).collect()
     } else {
         return Err(format!(
-            "{file}: has {} nodes, but network.nodes = {nodes}; remove the key, or use the same number",
+            "{file}: has {} nodes, but the network has {nodes}; remove network.nodes, or use the same number",
             graph.names.len()
         ));
     };
     if let Some(last) = host_of.iter().max().filter(|last| **last >= nodes) {
         notes.push(format!("{file}: uses the first {nodes} of its {} nodes", last + 1));
-    }
-    let of_latencies = network.latency_file.as_ref().map(|spec| spec.file.as_str());
-    for (is_there, what, key, other) in [
-        (graph.has_latencies(), "edges have latencies", "latency_file", of_latencies),
-        (graph.has_rates(), "nodes have rates", "nodes_file", network.nodes_file.as_deref()),
-    ] {
-        if is_there && other != Some(file) {
-            notes.push(format!("{file}: its {what}, which are not used; network.{key} would"));
-        }
     }
     let edges = graph.edges.iter().map(|(a, b)| (host_of[*a as usize], host_of[*b as usize]));
     let edges = edges.filter(|(a, b)| *a.max(b) < nodes).collect();

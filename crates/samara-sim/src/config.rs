@@ -71,6 +71,8 @@ pub struct Network {
     pub jitter: Duration,
     /// The probability that a packet is lost on its way, in `0..1`.
     pub loss: f64,
+    /// Further losses, which differ from pair to pair.
+    pub losses: Option<Losses>,
     /// Periods in which groups of hosts cannot reach each other.
     pub partitions: Vec<Partition>,
     /// The gateways that hosts of a region share on the way to and from other regions, one for each
@@ -86,9 +88,68 @@ impl Network {
             latency: Latency::Constant(latency),
             jitter: Duration::ZERO,
             loss: 0.0,
+            losses: None,
             partitions: Vec::new(),
             gateways: Vec::new(),
         }
+    }
+
+    /// Returns the probability that a packet from a host to another one is lost on its way.
+    pub(crate) fn loss_between(&self, hosts: &[HostConfig], from: u32, to: u32) -> f64 {
+        match &self.losses {
+            None => self.loss,
+            Some(losses) => 1.0 - (1.0 - self.loss) * (1.0 - losses.get(hosts, from, to)),
+        }
+    }
+
+    /// Returns true if a packet can be lost on its way.
+    pub(crate) fn loses(&self) -> bool {
+        self.loss > 0.0 || self.losses.is_some()
+    }
+}
+
+/// The probability that a packet between two hosts is lost on its way, by the hosts themselves or by
+/// their regions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Losses {
+    /// A row for each sender.
+    shares: Arc<[f32]>,
+    size: usize,
+    by_region: bool,
+}
+
+impl Losses {
+    /// Creates a table with a row and a column for each host. `None` unless it is square and all
+    /// values are in `0..1`.
+    pub fn of_hosts(size: usize, shares: Arc<[f32]>) -> Option<Self> {
+        let fits = shares.len() == size * size && shares.iter().all(|share| (0.0..1.0).contains(share));
+        fits.then_some(Self { shares, size, by_region: false })
+    }
+
+    /// Creates a table with a row and a column for each region, as
+    /// [`of_hosts`](Self::of_hosts) for hosts.
+    pub fn of_regions(size: usize, shares: Arc<[f32]>) -> Option<Self> {
+        Self::of_hosts(size, shares).map(|losses| Self { by_region: true, ..losses })
+    }
+
+    /// Checks that each host has a row.
+    pub(crate) fn check(&self, hosts: &[HostConfig]) -> Result<(), ConfigError> {
+        let rows = self.size;
+        if self.by_region {
+            let found = hosts.iter().map(|host| usize::from(host.region)).max().unwrap_or(0);
+            ensure!(found < rows, "a host is in region {found}, but the table of losses has {rows} regions");
+        } else {
+            let expected = hosts.len();
+            ensure!(rows == expected, "the table of losses has {rows} hosts, but the network has {expected}");
+        }
+        Ok(())
+    }
+
+    fn get(&self, hosts: &[HostConfig], from: u32, to: u32) -> f64 {
+        let row = |host: u32| {
+            if self.by_region { usize::from(hosts[host as usize].region) } else { host as usize }
+        };
+        f64::from(self.shares[row(from) * self.size + row(to)])
     }
 }
 

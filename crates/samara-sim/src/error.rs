@@ -71,8 +71,11 @@ fn check_network(config: &SimConfig, hosts: &[HostConfig]) -> Result<(), ConfigE
     crate::gateway::check(network)?;
     let loss = network.loss;
     ensure!((0.0..1.0).contains(&loss), "the loss probability is {loss}; it must be in 0..1");
+    if let Some(losses) = &network.losses {
+        losses.check(hosts)?;
+    }
     ensure!(
-        loss == 0.0 || config.transport.control != Control::Ideal,
+        !network.loses() || config.transport.control != Control::Ideal,
         "the ideal transport cannot lose packets, since it does not send again; use tcp or quic, or no loss"
     );
     for found in network.partitions.iter().map(|partition| partition.group_of.len()) {

@@ -21,8 +21,8 @@ mod transport;
 mod world;
 
 pub use config::{
-    DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Network, NicDiscipline,
-    NodeWindow, PairLatencies, Partition, SimConfig,
+    DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
+    NicDiscipline, NodeWindow, PairLatencies, Partition, SimConfig,
 };
 pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
 pub use downlink::CoDel;

@@ -83,7 +83,7 @@ impl<F: Frame> World<F> {
     pub(crate) fn burst_max(&self, uplink_nanos_per_byte: f64) -> u32 {
         let transport = &self.config.transport;
         let segment = f64::from(SEALED_FRAME + transport.header);
-        if self.config.network.loss > 0.0 {
+        if self.config.network.loses() {
             return 1;
         }
         let queued = match self.config.downlink_queue {

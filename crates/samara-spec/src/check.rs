@@ -125,6 +125,13 @@ impl Checks<'_> {
                 "the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
             );
         }
+        let loses = network.latency_file.as_ref().is_some_and(|spec| spec.loss.is_some());
+        if loses && scenario.transport.kind == TransportKind::Ideal {
+            self.wrong(
+                "network.latency_file",
+                "has a loss, but the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
+            );
+        }
         let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
         if shares > 1.0 + 1e-9 {
             self.wrong(

@@ -32,7 +32,7 @@ pub use builtin::{Builtin, builtin, builtins};
 pub use check::Checks;
 pub use load::{Change, Loaded, Origin, Overrides, Point, check_text, load, load_source, load_with};
 pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
-pub use resolve::latency;
+pub use resolve::{latency, losses};
 pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
 /// A scenario file.

@@ -7,9 +7,9 @@ use samara_engine::units::Span;
 use samara_scenario::keys::{get, is_within, remove};
 use samara_scenario::{
     HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
-    TopologyKind, host_names, listed_regions, topology,
+    TopologyKind, host_names, listed_regions, topology, unused_attributes,
 };
-use samara_sim::{Latency, PairLatencies};
+use samara_sim::{Latency, Losses, PairLatencies};
 
 use crate::check::keep_one;
 use crate::family::{self, FamilySpec};
@@ -218,6 +218,15 @@ impl Work<'_> {
         result.or_else(|message| self.fail(key, message))
     }
 
+    /// Adds notes, each once: several keys may name the same file.
+    fn note(&mut self, notes: Vec<String>) {
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
     fn is_given(&self, key: &str) -> bool {
         get(self.given, key).is_some()
     }
@@ -249,6 +258,8 @@ impl Work<'_> {
         self.graph()?;
         self.regions(hosts.as_deref())?;
         self.latencies(hosts.as_deref())?;
+        let notes = self.at("network", unused_attributes(&self.scenario.network, self.inputs))?;
+        self.note(notes);
         self.family()
     }
 
@@ -322,7 +333,7 @@ impl Work<'_> {
             self.scenario.network.nodes = in_file;
         }
         let nodes = self.scenario.network.nodes;
-        if nodes > in_file {
+        if nodes > in_file && self.scenario.network.nodes_file.is_none() {
             return self.fail(
                 key,
                 format!(
@@ -332,7 +343,7 @@ impl Work<'_> {
             );
         }
         let (_, notes) = self.at(key, topology::read_file(&self.scenario.network, self.inputs))?;
-        self.notes.extend(notes);
+        self.note(notes);
         Ok(())
     }
 
@@ -368,7 +379,7 @@ impl Work<'_> {
             let latency =
                 table.rows_of_regions(&regions.names).and_then(|rows| table.between_regions(&rows, spec));
             regions.latency = self.at(key, latency)?;
-            self.notes.extend(table.notes().iter().cloned());
+            self.note(table.notes().to_vec());
             self.scenario.network.latency = mean(&regions).unwrap_or(self.scenario.network.latency);
         }
         self.scenario.network.regions = Some(regions);
@@ -435,7 +446,7 @@ impl Work<'_> {
             );
         }
         let table = self.at(key, LatencyTable::read(&spec, self.inputs))?;
-        self.notes.extend(table.notes().iter().cloned());
+        self.note(table.notes().to_vec());
         let is_counted = self.is_given("network.nodes")
             || hosts.is_some()
             || (self.scenario.family().has_topology()
@@ -490,6 +501,28 @@ pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Laten
             regions.latency.iter().map(|row| row.iter().copied().map(Span::duration).collect()).collect(),
         ),
     })
+}
+
+/// The losses between `count` hosts in the file of latencies, if they differ from pair to pair.
+pub fn losses(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Option<Losses>, String> {
+    let network = &scenario.network;
+    let Some(spec) = network.latency_file.as_ref().filter(|spec| spec.loss.is_some()) else {
+        return Ok(None);
+    };
+    let table = LatencyTable::read(spec, inputs)?;
+    let made = match (spec.of, &network.regions) {
+        (Some(LatencyOf::Regions), Some(regions)) => {
+            let rows = table.rows_of_regions(&regions.names)?;
+            let Some(losses) = table.losses(&rows) else { return Ok(None) };
+            Losses::of_regions(rows.len(), losses)
+        }
+        _ => {
+            let rows = table.rows_of_hosts(count, host_names(network, inputs)?.as_deref())?;
+            let Some(losses) = table.losses(&rows) else { return Ok(None) };
+            Losses::of_hosts(rows.len(), losses)
+        }
+    };
+    made.map(Some).ok_or_else(|| format!("{}: has a loss of 100 % or more", spec.file))
 }
 
 /// The mean latency between two hosts, for computations that need one value per network.

@@ -27,6 +27,13 @@ impl Wire {
     /// Starts the relay, if the scenario requires emulation.
     pub(crate) fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Result<Self, TestbedError> {
         let network = &scenario.network;
+        if hosts.losses.is_some() {
+            return Err(TestbedError::Scenario(
+                "network.latency_file.loss: the links of a testbed lose the same share everywhere; remove it for the testbed, or set \
+                 network.loss"
+                    .to_owned(),
+            ));
+        }
         let latency = network::least_latency_nanos(hosts) > 0 || network.regions.is_some();
         let impaired = latency || network.loss.fraction() > 0.0 || network.jitter.nanos() > 0;
         // Loopback and the processors of one machine are no faster than this.

@@ -131,7 +131,7 @@ impl Without {
             (Self::FlushThrottle, _, Connection::MConnection(channels)) => channels.flush = Flush::WhenIdle,
             (Self::Gateways, ..) => config.network.gateways.clear(),
             (Self::Losses, ..) => {
-                config.network.loss = 0.0;
+                (config.network.loss, config.network.losses) = (0.0, None);
                 config.downlink_queue = DownlinkQueue::DropTail { bytes: u64::MAX };
                 for gateway in &mut config.network.gateways {
                     gateway.queue = config.downlink_queue;

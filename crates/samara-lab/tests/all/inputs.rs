@@ -357,9 +357,44 @@ fn notes_list_unused_data() {
     assert_eq!(
         loaded.notes,
         [
-            "graph: its edges have latencies, which are not used; network.latency_file would",
-            "graph: its nodes have rates, which are not used; network.nodes_file would"
+            "graph: its edges have latency_ms, which has no effect; network.latency_file would use it",
+            "graph: its nodes have uplink_bps, which has no effect; network.nodes_file would use it"
         ]
+    );
+}
+
+#[test]
+fn losses_of_pairs_reach_the_simulator() {
+    let spec = "latency_file = { file = \"pairs\", kind = \"one-way\", unit = \"ms\", paths = \"undirected\", loss = \"lost\" }";
+    let pairs = "source,destination,latency,lost\na,b,10,0\nb,c,10,0.25\na,a,1,0\nb,b,1,0\nc,c,2,0\n";
+    let text = scenario(spec, MESSAGES, "").replace("degree = 6", "kind = \"full-mesh\"");
+    let loaded = load(&text, Inputs::default().with("pairs", pairs));
+    let hosts = network::hosts(&loaded.points[0].scenario, &loaded.inputs, 3, 1).expect("hosts");
+    let (none, quarter) = (0.0, 0.25);
+    let expected = [none, none, quarter, none, none, quarter, quarter, quarter, none];
+    assert_eq!(hosts.losses, samara_sim::Losses::of_hosts(3, expected.into()));
+    let samara_sim::Latency::Pairs(latencies) = &hosts.latency else { panic!("pairs") };
+    assert_eq!(latencies.get(0, 2).as_millis(), 20, "the sum of both");
+    let without = text.replace(", loss = \"lost\"", "");
+    assert_ne!(
+        digest(&text, Inputs::default().with("pairs", pairs)),
+        digest(&without, Inputs::default().with("pairs", pairs))
+    );
+    // More hosts than places: places are regions.
+    let places = scenario(&format!("nodes_file = \"nodes\"\n{spec}"), MESSAGES, "");
+    let rows = (0..8).map(|host| format!("{host},{}\n", ["c", "a"][host % 2])).collect::<String>();
+    let inputs = Inputs::default().with("pairs", pairs).with("nodes", format!("node,region\n{rows}"));
+    let loaded = load(&places, inputs);
+    let point = &loaded.points[0].scenario;
+    let hosts = network::hosts(point, &loaded.inputs, 8, 1).expect("hosts");
+    assert_eq!(hosts.losses, samara_sim::Losses::of_regions(2, [none, quarter, quarter, none].into()));
+    let matrix = &point.network.regions.as_ref().expect("regions").latency;
+    let ms: Vec<u64> = matrix.iter().flatten().map(|latency| latency.nanos() / 1_000_000).collect();
+    assert_eq!(ms, [2, 20, 20, 1], "the latency within a place is that of its edge to itself");
+    let ideal = format!("{text}[transport]\nkind = \"ideal\"\n");
+    assert!(
+        error(&ideal, Inputs::default().with("pairs", pairs))
+            .contains("the ideal transport does not retransmit")
     );
 }
 

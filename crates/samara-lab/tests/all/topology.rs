@@ -91,7 +91,27 @@ fn rejects_unreachable_hosts() {
     let (split, inputs) = with_graph("dialer,listener\n0,1\n2,3\n", &[]).unwrap();
     assert_eq!(split.network.nodes, 4, "one node for each host of the graph");
     let error = graph(&split, &inputs, 1).unwrap_err();
-    assert!(error.contains("2 of 4 nodes cannot be reached from node 0 (node 2, 3)"), "{error}");
+    let part =
+        "edges: the graph is not connected: no path leads from the largest part of it to 2 of 4 nodes: 2, 3";
+    assert!(error.contains(part), "{error}");
+    // Nodes have the names of the file, and their labels if these are not unique.
+    let node = |id: &str, label: &str| format!("<node id='{id}'><data key='l'>{label}</data></node>");
+    let text = format!(
+        "<graphml><key id='l' for='node' attr.name='label'/><graph>{}{}{}{}<edge source='n0' target='n1'/></graph></graphml>",
+        node("n0", "Oslo"),
+        node("n1", "Rome"),
+        node("n2", "Bonn"),
+        node("n3", "Bonn"),
+    );
+    let (named, inputs) = with_graph(&text, &[]).unwrap();
+    let error = graph(&named, &inputs, 1).unwrap_err();
+    assert!(error.contains("edges: 2 of 4 nodes have no edge: n2 (\"Bonn\"), n3 (\"Bonn\")"), "{error}");
+    let (named, inputs) = with_graph(&text.replacen("Bonn", "Kiel", 1), &[]).unwrap();
+    let error = graph(&named, &inputs, 1).unwrap_err();
+    assert!(error.contains("2 of 4 nodes have no edge: Kiel, Bonn"), "{error}");
+    let (alone, inputs) = with_graph("dialer,listener\n0,1\n1,3\n", &[]).unwrap();
+    let error = graph(&alone, &inputs, 1).unwrap_err();
+    assert!(error.contains("edges: node 2 has no edge"), "{error}");
 }
 
 #[test]

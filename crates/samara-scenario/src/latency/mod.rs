@@ -1,5 +1,6 @@
 //! Tables of latencies: reads the published formats, and arranges rows by host or region.
 
+mod paths;
 mod read;
 
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use samara_engine::units::Span;
 
 use crate::graph::GraphFile;
-use crate::table::{Names, column_of, delimiter, each_line};
-use crate::{Inputs, LatencyFile, LatencyFormat};
+use crate::table::{Names, column_of, delimiter, each_line, listed};
+use crate::{Inputs, LatencyFile, LatencyFormat, Paths};
 use read::Cells;
 pub(crate) use read::unit_of;
 
@@ -27,6 +28,8 @@ pub struct LatencyTable {
     size: usize,
     /// Nanoseconds, one row per sender. Latencies between hosts share the memory if possible.
     nanos: Arc<[u32]>,
+    /// Shares of lost packets in the same order; empty if the file has none.
+    losses: Vec<f32>,
     /// Reports of changes that the user may not expect.
     notes: Vec<String>,
 }
@@ -44,14 +47,33 @@ impl LatencyTable {
                 ));
             }
             let mut table = match format {
-                LatencyFormat::Graph => read::edges(file, &*GraphFile::read(file, inputs)?, &cells)?,
-                LatencyFormat::Matrix => read::matrix(file, &text, &cells)?,
-                LatencyFormat::Pairs => read::pairs(file, &text, &cells, spec.column.as_deref())?,
+                LatencyFormat::Graph => {
+                    read::edges(file, &*GraphFile::read(file, inputs)?, &cells, spec.loss.as_deref())?
+                }
+                LatencyFormat::Matrix => match &spec.loss {
+                    Some(loss) => {
+                        return Err(format!(
+                            "{file}: is a matrix of latencies, which has no {loss}; use a list of pairs with a column for it, or remove \
+                             loss in network.latency_file"
+                        ));
+                    }
+                    None => read::matrix(file, &text, &cells)?,
+                },
+                LatencyFormat::Pairs => read::pairs(file, &text, &cells, spec)?,
             };
             if let Some(file) = &spec.names {
-                table.rename(file, &id_names(file, inputs)?)?;
+                let (ids, unused) = id_names(file, inputs)?;
+                table.rename(file, &ids)?;
+                if !unused.is_empty() {
+                    table.notes.push(format!("{file}: columns beside id and name have no effect: {unused}"));
+                }
             }
-            table.mirror();
+            if spec.paths != Paths::Directed {
+                table.mirror();
+            }
+            if spec.paths != Paths::None {
+                table.follow_paths()?;
+            }
             Ok(table)
         })
     }
@@ -89,7 +111,8 @@ impl LatencyTable {
             return Err(format!("{file}: has {size} rows; at most {ROWS_MAX}"));
         }
         let (names, notes) = (None, Vec::new());
-        Ok(Self { file: file.to_owned(), names, size, nanos: vec![MISSING; size * size].into(), notes })
+        let nanos = vec![MISSING; size * size].into();
+        Ok(Self { file: file.to_owned(), names, size, nanos, losses: Vec::new(), notes })
     }
 
     fn set(&mut self, from: usize, to: usize, nanos: Option<u32>) {
@@ -101,14 +124,29 @@ impl LatencyTable {
         Some(self.nanos[from * self.size + to]).filter(|nanos| *nanos != MISSING)
     }
 
+    fn set_loss(&mut self, from: usize, to: usize, loss: f32) {
+        if self.losses.is_empty() && loss > 0.0 {
+            self.losses = vec![0.0; self.size * self.size];
+        }
+        if let Some(known) = self.losses.get_mut(from * self.size + to) {
+            // Something always arrives, however many lossy pairs a path has.
+            *known = loss.min(1.0 - f32::EPSILON);
+        }
+    }
+
+    fn loss(&self, from: usize, to: usize) -> f32 {
+        self.losses.get(from * self.size + to).copied().unwrap_or(0.0)
+    }
+
     /// Completes pairs that the file has in one direction only.
     fn mirror(&mut self) {
         for from in 0..self.size {
-            for to in 0..from {
-                match (self.get(from, to), self.get(to, from)) {
-                    (None, Some(other)) => self.set(from, to, Some(other)),
-                    (Some(other), None) => self.set(to, from, Some(other)),
-                    _ => {}
+            for to in 0..self.size {
+                if self.get(to, from).is_none()
+                    && let Some(latency) = self.get(from, to)
+                {
+                    self.set(to, from, Some(latency));
+                    self.set_loss(to, from, self.loss(from, to));
                 }
             }
         }
@@ -174,6 +212,13 @@ impl LatencyTable {
             self.latency(from, to, spec.others).map(|nanos| Span::from_nanos(u64::from(nanos)))
         };
         rows.iter().map(|from| rows.iter().map(|to| one(*from, *to)).collect()).collect()
+    }
+
+    /// The shares of packets lost between hosts or regions, each with a row, in the order of
+    /// [`between_hosts`](Self::between_hosts). `None` if nothing is lost.
+    pub fn losses(&self, rows: &[usize]) -> Option<Arc<[f32]>> {
+        let pairs = rows.iter().flat_map(|from| rows.iter().map(move |to| (*from, *to)));
+        (!self.losses.is_empty()).then(|| pairs.map(|(from, to)| self.loss(from, to)).collect())
     }
 
     fn latency(&self, from: usize, to: usize, others: Option<Span>) -> Result<u32, String> {
@@ -254,9 +299,10 @@ fn format_of(text: &str) -> LatencyFormat {
     }
 }
 
-fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, String> {
+/// Reads the names of ids, and lists the columns that it does not use.
+fn id_names(file: &str, inputs: &Inputs) -> Result<(BTreeMap<String, String>, String), String> {
     let text = inputs.table(file)?;
-    let (mut names, mut columns) = (BTreeMap::new(), None);
+    let (mut names, mut columns, mut unused) = (BTreeMap::new(), None, String::new());
     each_line(file, &text, Some(delimiter(&text)), |line, cells| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         let Some((id, name)) = columns else {
@@ -266,6 +312,8 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, Str
                     cells.join(",")
                 )));
             };
+            let others = cells.iter().enumerate().filter(|(place, _)| ![id, name].contains(place));
+            unused = listed(others.map(|(_, column)| *column));
             columns = Some((id, name));
             return Ok(());
         };
@@ -277,7 +325,7 @@ fn id_names(file: &str, inputs: &Inputs) -> Result<BTreeMap<String, String>, Str
         }
         Ok(())
     })?;
-    Ok(names)
+    Ok((names, unused))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use samara_engine::units::Span;
 
 use super::{LatencyTable, MISSING, Names, ROWS_MAX};
-use crate::graph::GraphFile;
-use crate::table::{column_of, delimiter_or_blank, each_line};
+use crate::graph::{GraphFile, Link};
+use crate::table::{column_of, delimiter_or_blank, each_line, listed};
 use crate::{LatencyFile, LatencyKind};
 
 /// The unit and the meaning of values.
@@ -86,8 +86,12 @@ struct Columns {
     from: usize,
     to: usize,
     value: usize,
+    /// The column with the share of lost packets.
+    loss: Option<usize>,
     /// Nanoseconds per unit of numbers, if the header has the unit.
     unit_nanos: Option<f64>,
+    /// The names of the other columns.
+    unused: String,
 }
 
 /// Returns true if lines look like pairs: a header with two ends, or two names and a value, or more
@@ -109,23 +113,30 @@ pub(super) fn looks_like_pairs(text: &str) -> bool {
     is_head || (all_three && (has_ends || lines > 3))
 }
 
+/// The column or the attribute with the share of lost packets, by its name.
+fn loss_of<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> Result<usize, String> {
+    names.clone().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
+        format!("unknown {wanted} in network.latency_file.loss; expected one of {}", listed(names))
+    })
+}
+
 pub(super) fn pairs(
     file: &str,
     text: &str,
     cells: &Cells,
-    column: Option<&str>,
+    spec: &LatencyFile,
 ) -> Result<LatencyTable, String> {
-    let mut pairs = Pairs::new(file, cells, Names::default());
-    let mut columns: Option<Columns> = None;
+    let mut pairs = Pairs::new(file, cells, Names::default(), Repeated::Mean);
+    let (mut columns, mut surplus): (Option<Columns>, usize) = (None, 0);
     each_line(file, text, delimiter_or_blank(text), |line, values| {
         let wrong = |what: String| format!("{file}:{line}: {what}");
         if columns.is_none() {
-            columns = Columns::of(values, column).map_err(wrong)?;
+            columns = Columns::of(values, spec).map_err(wrong)?;
             if columns.is_some() {
                 return Ok(());
             }
         }
-        let known = columns.get_or_insert(Columns { from: 0, to: 1, value: 2, unit_nanos: None });
+        let known = columns.get_or_insert_with(Columns::plain);
         let place = |place: usize| values.get(place).copied();
         let (Some(from), Some(to), Some(value)) = (place(known.from), place(known.to), place(known.value))
         else {
@@ -134,15 +145,29 @@ pub(super) fn pairs(
                 values.len()
             )));
         };
-        pairs.add((from, to), value, known.unit_nanos).map_err(wrong)
+        surplus += usize::from(known.is_plain() && values.len() > 3);
+        let loss = known.loss.and_then(place);
+        pairs.add((from, to), (value, known.unit_nanos), loss).map_err(wrong)
     })?;
     if pairs.sums.is_empty() {
         return Err(format!("{file}: has no latencies; expected lines such as \"a b 12.5\""));
     }
-    pairs.finish()
+    let mut table = pairs.finish()?;
+    if let Some(unused) = columns.map(|columns| columns.unused).filter(|unused| !unused.is_empty()) {
+        table.notes.push(format!("{file}: further columns have no effect: {unused}"));
+    }
+    if surplus > 0 {
+        table.notes.push(format!("{file}: values after the latency have no effect ({surplus} lines)"));
+    }
+    Ok(table)
 }
 
-pub(super) fn edges(file: &str, graph: &GraphFile, cells: &Cells) -> Result<LatencyTable, String> {
+pub(super) fn edges(
+    file: &str,
+    graph: &GraphFile,
+    cells: &Cells,
+    loss: Option<&str>,
+) -> Result<LatencyTable, String> {
     let Some(attribute) = graph.latency_attribute() else {
         return Err(format!(
             "{file}: no edge has a latency; expected the attribute latency (with its unit, or in that of network.latency_file), or \
@@ -151,33 +176,66 @@ pub(super) fn edges(file: &str, graph: &GraphFile, cells: &Cells) -> Result<Late
     };
     let (name, unit_nanos) = unit_of(attribute);
     let reverse = attribute.replacen(name, &format!("{name}_reverse"), 1);
-    let mut pairs = Pairs::new(file, cells, (*graph.names).clone());
-    for (from, to, edge) in &graph.links {
+    if let Some(loss) = loss {
+        let attributes = graph.edge_attributes();
+        loss_of(loss, attributes.iter().copied()).map_err(|why| format!("{file}: {why}"))?;
+    }
+    let loss = loss.map(str::to_ascii_lowercase);
+    let mut pairs = Pairs::new(file, cells, (*graph.names).clone(), Repeated::Least);
+    for Link { from, to, is_directed, attributes } in &graph.links {
         let [from, to] = [from, to].map(|node| graph.names.all()[*node as usize].as_str());
-        for (ends, attribute) in [((from, to), attribute), ((to, from), reverse.as_str())] {
-            if let Some(value) = edge.values.get(attribute) {
-                let added = pairs.add(ends, value, unit_nanos);
-                added.map_err(|why| format!("{file}:{}: {why}", edge.line))?;
+        let value = |name: &str| attributes.values.get(name).map(String::as_str);
+        let forward = value(attribute);
+        // An edge without direction has the same latency in both, unless it states the other one.
+        let back = value(&reverse).or(forward.filter(|_| !is_directed && from != to));
+        let lost = loss.as_deref().and_then(value);
+        for (ends, value) in [((from, to), forward), ((to, from), back)] {
+            if let Some(value) = value {
+                let added = pairs.add(ends, (value, unit_nanos), lost);
+                added.map_err(|why| format!("{file}:{}: {why}", attributes.line))?;
             }
         }
     }
     pairs.finish()
 }
 
-/// Collects the latencies of pairs. A repeated pair gets the mean.
+/// The value of a pair that a file has several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeated {
+    /// The mean of measurements.
+    Mean,
+    /// The least latency, and the least loss among those with it, as over parallel links.
+    Least,
+}
+
+/// The values of a pair.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    nanos: f64,
+    loss: f64,
+    count: u32,
+}
+
+/// Collects the latencies of pairs.
 struct Pairs<'a> {
     file: &'a str,
     cells: &'a Cells,
     names: Names,
-    sums: FxHashMap<(u32, u32), (f64, u32)>,
+    repeated: Repeated,
+    sums: FxHashMap<(u32, u32), Sum>,
 }
 
 impl<'a> Pairs<'a> {
-    fn new(file: &'a str, cells: &'a Cells, names: Names) -> Self {
-        Self { file, cells, names, sums: FxHashMap::default() }
+    fn new(file: &'a str, cells: &'a Cells, names: Names, repeated: Repeated) -> Self {
+        Self { file, cells, names, repeated, sums: FxHashMap::default() }
     }
 
-    fn add(&mut self, (from, to): (&str, &str), value: &str, unit_nanos: Option<f64>) -> Result<(), String> {
+    fn add(
+        &mut self,
+        (from, to): (&str, &str),
+        (value, unit_nanos): (&str, Option<f64>),
+        loss: Option<&str>,
+    ) -> Result<(), String> {
         let nanos = match (unit_nanos, value.parse::<f64>()) {
             (Some(unit), Ok(number)) => Ok(self.cells.nanos(number * unit)),
             _ => self.cells.read(value),
@@ -187,55 +245,97 @@ impl<'a> Pairs<'a> {
             return Err(format!("more than {ROWS_MAX} names"));
         }
         let checked = nanos.and_then(|nanos| Cells::whole(nanos).map(|_| nanos));
-        if let Some(nanos) = checked.map_err(|why| format!("from {from} to {to}: {why}"))? {
+        let wrong = |why: String| format!("from {from} to {to}: {why}");
+        let loss = loss.map_or(Ok(0.0), share).map_err(wrong)?;
+        if let Some(nanos) = checked.map_err(wrong)? {
             let sum = self.sums.entry(pair).or_default();
-            *sum = (sum.0 + nanos, sum.1 + 1);
+            let is_first = sum.count == 0;
+            *sum = match self.repeated {
+                Repeated::Mean => {
+                    Sum { nanos: sum.nanos + nanos, loss: sum.loss + loss, count: sum.count + 1 }
+                }
+                Repeated::Least if is_first || (nanos, loss) < (sum.nanos, sum.loss) => {
+                    Sum { nanos, loss, count: 1 }
+                }
+                Repeated::Least => *sum,
+            };
         }
         Ok(())
     }
 
     fn finish(self) -> Result<LatencyTable, String> {
         let mut table = LatencyTable::of_names(self.file, self.names)?;
-        let repeated = self.sums.values().filter(|(_, count)| *count > 1).count();
+        let repeated = self.sums.values().filter(|sum| sum.count > 1).count();
         if repeated > 0 {
             let note = format!("{}: {repeated} pairs are repeated; their mean is used", self.file);
             table.notes.push(note);
         }
-        for ((from, to), (sum, count)) in self.sums {
-            table.set(from as usize, to as usize, Cells::whole(Some(sum / f64::from(count)))?);
+        for ((from, to), Sum { nanos, loss, count }) in self.sums {
+            let (from, to, count) = (from as usize, to as usize, f64::from(count));
+            table.set(from, to, Cells::whole(Some(nanos / count))?);
+            table.set_loss(from, to, (loss / count) as f32);
         }
         Ok(table)
     }
 }
 
+/// A share of lost packets: a number from 0 to below 1, or with a percent sign. Marks of missing
+/// values mean that nothing is lost.
+fn share(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let found = match text.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| percent / 100.0),
+        None if NONE.contains(&text.to_ascii_lowercase().as_str()) => Some(0.0),
+        None => number(text),
+    };
+    found.filter(|share| (0.0..1.0).contains(share)).ok_or_else(|| {
+        format!("the loss is \"{text}\"; expected a number from 0 to below 1, or a share such as \"2 %\"")
+    })
+}
+
 impl Columns {
+    /// The columns of lines without a header.
+    fn plain() -> Self {
+        Self { from: 0, to: 1, value: 2, loss: None, unit_nanos: None, unused: String::new() }
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == Self::plain()
+    }
+
     /// The columns that a header names. `None` if the line is not a header.
-    fn of(values: &[&str], column: Option<&str>) -> Result<Option<Self>, String> {
+    fn of(values: &[&str], spec: &LatencyFile) -> Result<Option<Self>, String> {
         let Some((from, to)) = ends(values) else {
-            return match column {
-                None => Ok(None),
-                Some(column) => Err(format!(
-                    "found no header with two ends (such as source and destination), which column = \"{column}\" in \
-                     network.latency_file requires"
-                )),
+            let wanted = [("column", &spec.column), ("loss", &spec.loss)];
+            let Some((key, column)) = wanted.into_iter().find_map(|(key, of)| Some((key, of.as_ref()?)))
+            else {
+                return Ok(None);
             };
+            return Err(format!(
+                "found no header with two ends (such as source and destination), which {key} = \"{column}\" in \
+                 network.latency_file requires"
+            ));
         };
         let place = |wanted: &str| {
             values.iter().position(|name| unit_of(name).0.eq_ignore_ascii_case(wanted) || *name == wanted)
         };
-        let value = match column {
+        let value = match &spec.column {
             Some(column) => place(column).ok_or_else(|| {
-                format!("unknown column {column}; expected one of {}", values.join(", "))
+                format!("unknown column {column}; expected one of {}", listed(values.iter().copied()))
             })?,
             None => VALUE.iter().find_map(|name| place(name)).ok_or_else(|| {
                 format!(
                     "found no known latency column in {} (known: {}); name it with column in network.latency_file",
-                    values.join(", "),
+                    listed(values.iter().copied()),
                     VALUE.join(", ")
                 )
             })?,
         };
-        Ok(Some(Self { from, to, value, unit_nanos: unit_of(values[value]).1 }))
+        let loss = spec.loss.as_ref().map(|loss| loss_of(loss, values.iter().copied())).transpose()?;
+        let used = [Some(from), Some(to), Some(value), loss];
+        let unused = values.iter().enumerate().filter(|(place, _)| !used.contains(&Some(*place)));
+        let unused = listed(unused.map(|(_, name)| *name));
+        Ok(Some(Self { from, to, value, loss, unit_nanos: unit_of(values[value]).1, unused }))
     }
 }
 

@@ -205,3 +205,74 @@ fn errors_name_the_line() {
             .to_owned())
     );
 }
+
+#[test]
+fn paths_sum_latencies_and_multiply_losses() {
+    // A square with a slow edge from a to d, and one of two equally long ways with less loss.
+    let text = "source,destination,latency_ms,lost\na,b,10,0.5\nb,d,10,0.5\na,c,10,10 %\nc,d,10,\na,d,90,0\na,a,3,0.2\n";
+    let table = |spec: LatencyFile, text: &str| {
+        let table = read(&LatencyFile { loss: Some("lost".to_owned()), ..spec }, text);
+        table.unwrap_or_else(|error| panic!("{error}"))
+    };
+    let direct = table(spec(), text);
+    let of = |table: &LatencyTable, from: &str, to: &str| {
+        let row = |name: &str| table.names().expect("names").find(name).expect("a name") as usize;
+        let (from, to) = (row(from), row(to));
+        (table.get(from, to).map(|nanos| nanos / 1_000_000), (table.loss(from, to) * 1e4).round() / 1e4)
+    };
+    assert_eq!(of(&direct, "a", "d"), (Some(90), 0.0));
+    assert_eq!(of(&direct, "b", "a"), (Some(10), 0.5), "the other direction has the same loss");
+    assert_eq!(of(&direct, "b", "c"), (None, 0.0));
+    let paths = table(LatencyFile { paths: Paths::Undirected, ..spec() }, text);
+    assert_eq!(of(&paths, "a", "d"), (Some(20), 0.1));
+    assert_eq!(of(&paths, "d", "a"), (Some(20), 0.1));
+    assert_eq!(of(&paths, "b", "c"), (Some(20), 0.5), "over d: the way over a loses more");
+    assert_eq!(of(&paths, "a", "a"), (Some(3), 0.2), "the edge to itself");
+    let directed = table(LatencyFile { paths: Paths::Directed, ..spec() }, text);
+    assert_eq!((of(&directed, "a", "d"), of(&directed, "d", "a").0), ((Some(20), 0.1), None));
+    let losses = paths.losses(&[3, 0]).expect("losses");
+    assert!((losses[1] - 0.1).abs() < 1e-6 && losses.len() == 4, "{losses:?}");
+    let long = "source,destination,latency_ms,lost\na,b,3000,0\nb,c,3000,0\n";
+    let error = read(&LatencyFile { paths: Paths::Undirected, ..spec() }, long).expect_err("too long");
+    assert_eq!(error, "l: the path from a to c takes more than 4.29 s; is the unit right?");
+}
+
+#[test]
+fn losses_are_shares() {
+    let spec = LatencyFile { loss: Some("loss".to_owned()), ..spec() };
+    let with = |loss: &str| read(&spec, &format!("source,destination,latency,loss\na,b,10,{loss}\n"));
+    for (text, expected) in [("0.25", 0.25), ("25 %", 0.25), ("25%", 0.25), ("0", 0.0), ("", 0.0), ("-", 0.0)]
+    {
+        assert!((with(text).expect("a share").loss(1, 0) - expected).abs() < 1e-6, "{text}");
+    }
+    for text in ["1", "-0.1", "25", "100 %", "nine", "1e400"] {
+        let error = with(text).expect_err("no share");
+        assert!(error.starts_with(&format!("l:2: from a to b: the loss is \"{text}\"; expected")), "{error}");
+    }
+    let pairs = LatencyFile { format: Some(LatencyFormat::Pairs), ..spec.clone() };
+    assert!(
+        super::tests::read(&pairs, "a b 12\nb c 3\n")
+            .is_err_and(|why| why.contains("found no header with two ends"))
+    );
+    let read = |text: &str| read(&spec, text).expect_err("an error");
+    assert!(
+        read("source,destination,latency\na,b,1\n").contains("unknown loss in network.latency_file.loss")
+    );
+    assert!(read("0,1\n1,0\n").starts_with("l: is a matrix of latencies, which has no loss"));
+    assert!(
+        read("<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>")
+            .contains("no edge has a latency")
+    );
+}
+
+#[test]
+fn columns_without_effect_are_named() {
+    let spec = LatencyFile { format: Some(LatencyFormat::Pairs), ..spec() };
+    let notes = |text: &str| read(&spec, text).expect("a valid table").notes().to_vec();
+    assert_eq!(
+        notes("source,destination,min,avg,max\na,b,1,2,3\n"),
+        ["l: further columns have no effect: min, max"]
+    );
+    assert_eq!(notes("a b 12\nb c 3 0.5\n"), ["l: values after the latency have no effect (1 lines)"]);
+    assert!(notes("source,destination,avg\na,b,1\n").is_empty());
+}

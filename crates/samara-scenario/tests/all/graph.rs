@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use samara_scenario::{GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit};
+use samara_scenario::{
+    GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit, Network, Topology,
+    TopologyKind, unused_attributes,
+};
 
 fn graph(text: &str) -> Result<Arc<GraphFile>, String> {
     GraphFile::read("g", &Inputs::default().with("g", text))
@@ -43,31 +46,64 @@ fn reads_the_same_graph_from_all_edge_lists() {
 }
 
 #[test]
-fn merges_both_directions_and_ignores_loops() {
-    let graph = graph("a b\nb a\nb b\nb c\n").expect("a valid graph");
-    assert_eq!(ends(&graph), [("a", "b"), ("b", "c")]);
-    assert_eq!(graph.notes.len(), 2, "{:?}", graph.notes);
-    assert!(graph.notes[0].contains("1 edges are listed in both directions"), "{:?}", graph.notes);
+fn parallel_edges_directions_and_loops_are_one_link_with_a_note() {
+    for text in [
+        "a b\nb a\nb b\na b\nb c\n",
+        "dialer,listener\na,b\nb,a\nb,b\na,b\nb,c\n",
+        "<graphml><graph edgedefault='directed'><node id='a'/><node id='b'/><node id='c'/><edge source='a' target='b'/>\
+         <edge source='b' target='a'/><edge source='b' target='b'/><edge source='a' target='b' id='second'/>\
+         <edge source='b' target='c'/></graph></graphml>",
+    ] {
+        let read = graph(text).expect("a valid graph");
+        assert_eq!(ends(&read), [("a", "b"), ("b", "c")], "{text}");
+        assert_eq!(
+            read.notes,
+            [
+                "g: 1 edges repeat another edge (the first from a to b); two nodes have one link, with the least latency of its edges",
+                "g: 1 edges are listed in both directions (the first from b to a); each is one link, dialed by the first end listed",
+                "g: 1 edges from a node to itself are no links (the first from b to b); only their latencies can have an effect",
+            ],
+            "{text}"
+        );
+    }
+    // Without directions, an edge from b to a is another edge from a to b.
+    let text = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/>\
+                <edge source='b' target='a'/></graph></graphml>";
+    let notes = &graph(text).expect("a valid graph").notes;
+    assert!(notes.len() == 1 && notes[0].contains("1 edges repeat another edge"), "{notes:?}");
+}
+
+#[test]
+fn parallel_edges_have_the_least_latency() {
+    let read = |edges: &str, default: &str| {
+        let text = format!(
+            "<graphml><key id='l' for='edge' attr.name='latency_ms'/><graph edgedefault='{default}'>\
+             <node id='a'/><node id='b'/>{edges}</graph></graphml>"
+        );
+        let inputs = Inputs::default().with("g", text);
+        let spec = LatencyFile { file: "g".to_owned(), ..LatencyFile::default() };
+        let table = LatencyTable::read(&spec, &inputs).expect("latencies");
+        let pairs = table.between_hosts(&[0, 1], &spec).expect("all pairs");
+        [pairs[1] / 1_000_000, pairs[2] / 1_000_000]
+    };
+    let edge = |from: &str, to: &str, ms: u32| {
+        format!("<edge source='{from}' target='{to}'><data key='l'>{ms}</data></edge>")
+    };
+    let both = edge("a", "b", 30) + &edge("a", "b", 20) + &edge("b", "a", 10);
+    assert_eq!(read(&both, "undirected"), [10, 10]);
+    assert_eq!(read(&both, "directed"), [20, 10]);
+    assert_eq!(read(&edge("a", "b", 30), "directed"), [30, 30], "one direction stands for both");
 }
 
 #[test]
 fn errors_in_edge_lists_name_the_line() {
     let error = |text: &str| graph(text).expect_err("an error");
-    assert_eq!(
-        error("a b\n\na b\n"),
-        "g:3: duplicate edge between a and b; between two nodes there is one link"
-    );
     assert_eq!(error("a b\nc\n"), "g:2: found \"c\", expected the two nodes of an edge");
     assert_eq!(
         error("a b c d e\n"),
         "g:1: found 5 values, expected the two nodes of an edge and its data; write an edge list, not an adjacency list"
     );
     assert_eq!(error("# nothing\n"), "g: has no edges");
-    assert_eq!(
-        error("dialer,listener\n0,1\n1,0\n"),
-        "g:3: duplicate edge between 1 and 0; between two nodes there is one link"
-    );
-    assert_eq!(error("dialer,listener\n0,0\n"), "g:2: node 0 cannot have a link to itself");
     assert_eq!(error("dialer,listener\n0,1,2\n"), "g:2: \"0,1,2\" is not a pair of nodes");
 }
 
@@ -78,11 +114,92 @@ fn graphml_keeps_node_order_and_attributes() {
         (graph.names.all(), ends(&graph)),
         (["b".to_owned(), "a".to_owned()].as_slice(), vec![("a", "b")])
     );
-    assert!(graph.has_latencies() && graph.has_rates());
+    assert!(graph.has_latencies());
     let hosts = HostTable::read("g", &Inputs::default().with("g", NETWORKX)).expect("a valid graph");
     assert_eq!(hosts.regions, ["us", "eu"], "the second is a default");
     let bps: Vec<u64> = hosts.uplink.iter().flatten().map(|rate| rate.bps()).collect();
     assert_eq!((bps, hosts.downlink.as_ref()), (vec![20_000_000, 1_000_000_000], None));
+}
+
+/// Returns the notes on the attributes of a graph in a network that uses it in the given ways.
+fn unused(text: &str, of_nodes: bool, latencies: Option<LatencyFile>) -> Vec<String> {
+    let file = || "g".to_owned();
+    let network = Network {
+        topology: Topology { kind: TopologyKind::File, file: Some(file()), ..Topology::default() },
+        nodes_file: of_nodes.then(file),
+        latency_file: latencies.map(|spec| LatencyFile { file: file(), ..spec }),
+        ..Network::default()
+    };
+    unused_attributes(&network, &Inputs::default().with("g", text)).expect("a valid graph")
+}
+
+#[test]
+fn attributes_without_effect_are_named() {
+    assert_eq!(
+        unused(NETWORKX, false, None),
+        [
+            "g: its nodes have region, uplink, which has no effect; network.nodes_file would use it",
+            "g: its edges have latency_ms, which has no effect; network.latency_file would use it",
+        ]
+    );
+    assert!(unused(NETWORKX, true, Some(LatencyFile::default())).is_empty());
+    let more = NETWORKX
+        .replace(
+            "<graph ",
+            "<key id='n' for='node' attr.name='Country'/><key id='x' for='edge' attr.name='packet_loss'/>\
+             <key id='y' for='edge' attr.name='rtt_ms'/><key id='z' for='graph' attr.name='Source'/><graph ",
+        )
+        .replace(
+            "<node id=\"b\">",
+            "<data key='z'>w</data><node id=\"b\" color=\"red\"><data key='n'>Oslo</data>",
+        )
+        .replace(
+            "</edge>",
+            "<data key='x'>0.5</data><data key='y'>3</data><data key='undeclared'>4</data></edge>",
+        );
+    assert_eq!(
+        unused(&more, true, Some(LatencyFile::default())),
+        [
+            "g: its edges have packet_loss, which has no effect; network.latency_file.loss would use it",
+            "g: its edges have rtt_ms beside latency_ms, which has no effect",
+            "g: unknown attributes of the graph have no effect: Source (1)",
+            "g: unknown attributes of nodes have no effect: Country (1), color (1)",
+            "g: unknown attributes of edges have no effect: undeclared (1)",
+        ]
+    );
+    let spec = LatencyFile { loss: Some("packet_loss".to_owned()), ..LatencyFile::default() };
+    assert!(unused(&more, true, Some(spec)).iter().all(|note| !note.contains("packet_loss")));
+    let graph = graph("source,target,weight,kind\na,b,3,x\n").expect("a valid graph");
+    assert_eq!(graph.notes, ["g: columns beside those of the two nodes have no effect: weight, kind"]);
+}
+
+#[test]
+fn labels_of_several_types_name_nodes() {
+    // NetworkX writes a key for each type of an attribute.
+    let text = "<graphml><key id='s' for='node' attr.name='label' attr.type='string'/>\
+                <key id='i' for='node' attr.name='label' attr.type='long'/><graph>\
+                <node id='0'><data key='s'>oslo</data></node><node id='1'><data key='i'>7</data></node>\
+                <edge source='0' target='1'/></graph></graphml>";
+    assert_eq!(ends(&graph(text).expect("a valid graph")), [("oslo", "7")]);
+}
+
+#[test]
+fn quadratic_xml_is_refused() {
+    let many = |what: &str| (0..257).map(|number| what.replace('#', &number.to_string())).collect::<String>();
+    let error = |text: String| graph(&text).expect_err("an error");
+    let head = "<graphml><!-- a=1 '> -->\n<graph";
+    assert_eq!(
+        error(format!("{head}{}/></graphml>", many(" a#='1'"))),
+        "g:2: more than 256 attributes of an element"
+    );
+    let nested = many("<x xmlns:a#='1'/>");
+    assert_eq!(error(format!("{head}>{nested}</graph></graphml>")), "g:2: more than 256 namespaces");
+    // Text with the same characters is no attribute.
+    let text = format!(
+        "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/><desc>{0}<![CDATA[{0}]]></desc></graph></graphml>",
+        many(" a#='1'")
+    );
+    assert!(graph(&text).is_ok());
 }
 
 #[test]

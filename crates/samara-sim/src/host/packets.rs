@@ -374,8 +374,9 @@ impl<F: Frame> Host<F> {
         // not repeated: without it, the peer waits in vain until its timeout.
         let is_close = matches!(packet.body, Body::Close);
         let is_datagram = world.config.transport.control == Control::Datagram;
-        let lossy = network.loss > 0.0 && (!is_close || is_datagram);
-        let is_lost = !is_partitioned && lossy && self.network_rng.chance(network.loss);
+        let loss = network.loss_between(&world.hosts, self.id, link.peer);
+        let lossy = loss > 0.0 && (!is_close || is_datagram);
+        let is_lost = !is_partitioned && lossy && self.network_rng.chance(loss);
         if let Some(explained) = &mut self.explained {
             explained.0.sent(slot, packet.order, (start, end), is_partitioned || is_lost);
         }

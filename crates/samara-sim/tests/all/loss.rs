@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use samara_engine::Time;
-use samara_sim::{Congestion, DownlinkQueue, SendBuffer, TcpConfig};
+use samara_sim::{Congestion, DownlinkQueue, Losses, SendBuffer, TcpConfig};
 
 fn tcp() -> TcpConfig {
     TcpConfig { send_buffer: SendBuffer::Fixed { bytes: u64::MAX }, ..TcpConfig::default() }
@@ -128,4 +128,36 @@ fn cubic_fills_a_long_path_sooner_and_loses_less() {
     assert!(cubic.0 < 0.75 * reno.0, "{cubic:?}, {reno:?} with NewReno");
     let (reno, cubic) = (run_with(Congestion::Reno, 400_000), run_with(Congestion::Cubic, 400_000));
     assert!(cubic.1 < reno.1 / 10, "{cubic:?}, {reno:?} with NewReno");
+}
+
+#[test]
+fn pairs_and_regions_have_losses_of_their_own() {
+    let lost = |losses: Option<Losses>, loss: f64| {
+        let mut config = config(20, bare(Some(tcp())));
+        (config.network.losses, config.network.loss) = (losses, loss);
+        let mut hosts = hosts(3, 20 * MBIT);
+        hosts[2].region = 1;
+        let mut sim = network(config, hosts, &[(0, 1), (0, 2)]);
+        for id in 0..200 {
+            let at = Time::from_millis(1000 + 20 * id);
+            sim.command(at, 0, Say::To { hosts: vec![1, 2], id, len: 1_200 });
+        }
+        let heard = heard(&run(&mut sim, Time::from_secs(600))).len();
+        assert_eq!(heard, 400, "all messages arrive in the end");
+        [0, 1, 2].map(|host| sim.stats(host).drops.random.packets)
+    };
+    let third = 1.0 / 3.0;
+    // Only packets from host 0 to host 2 are lost, or those from region 0 to region 1.
+    let hosts =
+        Losses::of_hosts(3, [0.0, 0.0, third, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0].into()).expect("a square");
+    let regions = Losses::of_regions(2, [0.0, third, 0.0, 0.0].into()).expect("a square");
+    for losses in [hosts, regions] {
+        let [sender, near, far] = lost(Some(losses.clone()), 0.0);
+        assert!(sender > 50 && near == 0 && far == 0, "{losses:?}: {sender} {near} {far}");
+    }
+    let none = Losses::of_hosts(3, vec![0.0; 9].into()).expect("a square");
+    assert_eq!(lost(Some(none.clone()), 0.02), lost(None, 0.02), "losses apply beside that of the network");
+    assert_eq!(lost(Some(none), 0.0), [0; 3]);
+    assert_eq!(Losses::of_hosts(2, vec![0.0; 3].into()), None);
+    assert_eq!(Losses::of_hosts(1, vec![1.0].into()), None);
 }

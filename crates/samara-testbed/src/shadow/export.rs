@@ -132,6 +132,10 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
              (--set transport.kind=tcp)",
         ),
         (
+            scenario.network.latency_file.as_ref().is_some_and(|spec| spec.loss.is_some()),
+            "network.latency_file.loss: the exported graph has one loss for all pairs; remove it, or set network.loss",
+        ),
+        (
             scenario.network.jitter.nanos() > 0,
             "network.jitter: Shadow has none (its key edge.jitter does nothing); \
              disable it with --set network.jitter=\"0 ms\"",
