@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from samara._labelled import Labelled, Single, listed, plain_of
 from samara._rows import rows_of
 
 #: Names of the files of a network.
@@ -24,9 +27,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Network(Part):
-    """The network of a scenario. Nodes have the numbers of their labels in `labels`."""
+    """The network of a scenario. Nodes have the numbers of their labels in `labels`. `notes` name what
+    the network does not use of its sources."""
 
     labels: list[Hashable] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def network(
@@ -37,59 +42,87 @@ def network(
     uplink: Any = None,
     downlink: Any = None,
     bandwidth: Any = None,
-    region: Sequence[str] | None = None,
+    region: Any = None,
     regions: Sequence[str] | None = None,
     validation_time: Any = None,
+    kind: str | None = None,
+    within: str | None = None,
+    others: str | None = None,
+    paths: str | None = None,
     **keys: Any,
 ) -> Network:
     """Returns a network for a scenario.
 
     `graph` is a graph of NetworkX, another object with `nodes` and `edges`, or a list of pairs. Its
     nodes get the numbers 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
-    node attributes `uplink`, `downlink`, `region` and `validation_time` apply unless the argument
-    of the same name is present.
+    node attributes `uplink`, `downlink`, `region` and `validation_time` (or with a unit, such as
+    `uplink_mbps`) apply unless the argument of the same name is present. The edge attributes
+    `latency` and `packet_loss` apply unless `latency` is present.
 
     `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds,
     with a row for each node. If nodes have a `region`, it has a row for each region, in the order
-    of `regions` or, by default, of their first occurrence among the nodes.
+    of `regions` or, by default, of their first occurrence among the nodes. `region` is a sequence,
+    or the name of a node attribute.
 
     `uplink`, `downlink` and `bandwidth` (both directions) are rates such as "20 Mbit/s", numbers in
     bit/s, or sequences with one of these for each node. `validation_time` is a time such as "5 ms",
-    a number in milliseconds, or a sequence of these.
+    a number in milliseconds, or a sequence of these. Mappings have the nodes as keys.
 
     Data frames of pandas and polars and tables of Arrow are accepted wherever sequences and arrays
     are: a frame with two columns as `graph`, a square one as `latency`, one with a single column as
-    `uplink`. Their column names and index are ignored.
+    `uplink`. Their labels are names of nodes or regions: rows and columns apply by name, in any
+    order. Names that do not fit are an error; `frame.to_numpy()` has none.
 
-    `keys` are further keys of `[network]`: `jitter`, `loss`, `topology`, `interface`, ...
+    `kind`, `within`, `others` and `paths` are keys of `network.latency_file`: `others` is the latency
+    of pairs without one (NaN), and `within` that of nodes in one region. `keys` are further keys of
+    `[network]`: `jitter`, `loss`, `topology`, `interface`, ...
+
+    What the network does not use of its arguments is in its `notes`, and is a warning.
     """
-    graph, latency, uplink, downlink = map(_array, (graph, latency, uplink, downlink))
-    bandwidth, region, validation_time = map(_array, (bandwidth, region, validation_time))
-    labels, edges, attributes = _graph(graph)
     table: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     files: dict[str, bytes] = {}
+    read = _Graph(graph, region if isinstance(region, str) else "region")
     if bandwidth is not None:
         if uplink is not None or downlink is not None:
             raise ValueError("network(): bandwidth sets uplink and downlink; pass either bandwidth or those two")
         uplink = downlink = bandwidth
-    columns = _Columns(_size(graph, labels, nodes, [uplink, downlink, region, validation_time], latency, region))
-    columns.add("uplink", "uplink_bps", "bit/s", uplink, attributes, table)
-    columns.add("downlink", "downlink_bps", "bit/s", downlink, attributes, table)
-    columns.add("validation_time", "validation_time_ms", "ms", validation_time, attributes, table)
-    columns.add("region", "region", None, region, attributes, table)
-    if edges is not None:
+    if isinstance(region, str):
+        if not any(region == name for name in read.attributes):
+            raise ValueError(f"network(): no node of the graph has the attribute {region!r}; region is a sequence, or the name of one")
+        region = None
+    of_nodes = {"uplink": uplink, "downlink": downlink, "region": region, "validation_time": validation_time}
+    given = {key: Labelled.of(key, value) for key, value in of_nodes.items()}
+    matrix = Labelled.of("latency", latency)
+    in_regions = region is not None or read.region in read.attributes
+    names = read.labels if graph is not None else _names(given, matrix, in_regions)
+    count = _size(graph, read, nodes, given, matrix, in_regions)
+    columns = _Columns(count, names)
+    used = {
+        columns.add("uplink", "uplink_bps", "bit/s", given["uplink"], read, table),
+        columns.add("downlink", "downlink_bps", "bit/s", given["downlink"], read, table),
+        columns.add("region", "region", None, given["region"], read, table),
+        columns.add("validation_time", "validation_time_ms", "ms", given["validation_time"], read, table),
+    }
+    if read.edges is not None:
         topology = dict(table.get("topology", {}))
         if "file" in topology or "kind" in topology:
             raise ValueError("network(): a graph excludes topology.kind and topology.file; keep only one of them")
         table["topology"] = {**topology, "kind": "file", "file": EDGES}
-        files[EDGES] = _csv(["dialer", "listener"], edges)
-    _latency(latency, columns, regions, table, files)
+        files[EDGES] = _csv(["dialer", "listener"], read.edges)
+        if not topology.get("topic_peers_min"):
+            read.check_connected()
+    spec = {"within": within, "others": others, "paths": paths, "kind": kind}
+    spec = {key: value for key, value in spec.items() if value is not None}
+    known = _latency(matrix, read, columns, regions, spec, table, files)
     if columns.given:
         files[NODES] = columns.csv()
         table["nodes_file"] = NODES
     elif columns.count is not None:
         table["nodes"] = columns.count
-    return Network(table, files, labels)
+    made = Network(table, files, list(names), [*read.notes, *read.unused(used, known)])
+    for note in made.notes:
+        warnings.warn(note, stacklevel=2)
+    return made
 
 
 def messages(table: Any, **keys: Any) -> Part:
@@ -111,54 +144,203 @@ def messages(table: Any, **keys: Any) -> Part:
     return Part({"file": MESSAGES, **{k: v for k, v in keys.items() if v is not None}}, {MESSAGES: text})
 
 
-def _graph(graph: Any) -> tuple[list[Hashable], list[tuple[int, int]] | None, dict[str, dict[int, Any]]]:
-    """Returns the nodes of a graph, edges as node numbers, and node attributes by name and
-    number."""
-    if graph is None:
-        return [], None, {}
-    attributes: dict[str, dict[int, Any]] = {}
-    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
-        labels = list(graph.nodes)
-        pairs: Iterable[Any] = graph.edges
-        number = {label: at for at, label in enumerate(labels)}
-        data = graph.nodes(data=True) if callable(graph.nodes) else ()
-        for label, of_node in data:
-            for key in ("uplink", "downlink", "region", "validation_time"):
-                if key in of_node:
-                    attributes.setdefault(key, {})[number[label]] = of_node[key]
-    else:
-        pairs = [tuple(pair) for pair in graph]
-        ends = dict.fromkeys(end for pair in pairs for end in pair[:2])
-        if all(isinstance(end, int) or hasattr(end, "__index__") for end in ends):
-            labels = list(range(max((int(end) for end in ends), default=-1) + 1))
+_Node = TypeVar("_Node")
+#: Properties of nodes, with the units that their attributes may end in.
+_PROPERTIES = {
+    "uplink": ("_bps", "_kbps", "_mbps", "_gbps"),
+    "downlink": ("_bps", "_kbps", "_mbps", "_gbps"),
+    "validation_time": ("_ns", "_us", "_ms", "_s"),
+}
+#: Edge attributes for latencies and for the share of lost packets, in order of preference.
+_LATENCIES = tuple(f"{name}{unit}" for name in ("latency", "delay", "rtt") for unit in ("", *_PROPERTIES["validation_time"]))
+_LOSSES = ("packet_loss", "loss")
+
+
+def merged(ends: Sequence[tuple[_Node, _Node]], is_directed: bool | None) -> tuple[list[tuple[_Node, _Node]], list[str]]:
+    """Returns one link for each pair of different nodes, and notes on the edges that have none.
+
+    `is_directed` is `None` if the edges of the graph may have directions or not.
+    """
+    links: dict[frozenset[_Node], tuple[_Node, _Node]] = {}
+    directions: set[tuple[_Node, _Node]] = set()
+    loops, parallel, reverse = [], [], []
+    for pair in ends:
+        if pair[0] == pair[1]:
+            loops.append(pair)
+        elif frozenset(pair) not in links:
+            links[frozenset(pair)] = pair
+        elif pair in directions or is_directed is False:
+            parallel.append(pair)
         else:
-            labels = list(ends)
-        number = {label: at for at, label in enumerate(labels)}
-    seen: set[tuple[int, int]] = set()
-    edges: list[tuple[int, int]] = []
-    for pair in pairs:
-        a, b = number[pair[0]], number[pair[1]]
-        # Directed graphs and graphs with parallel edges give one link for each pair.
-        if a != b and (min(a, b), max(a, b)) not in seen:
-            seen.add((min(a, b), max(a, b)))
-            edges.append((a, b))
-    return labels, edges, attributes
+            reverse.append(pair)
+        directions.add(pair)
+    said = (
+        (parallel, "repeat another edge", "two nodes have one link, with the least latency of its edges"),
+        (reverse, "are present in both directions", "each is one link, dialed by the first end"),
+        (loops, "from a node to itself are no links", "they have no effect"),
+    )
+    notes = [f"{len(of)} edges {what} (the first from {of[0][0]} to {of[0][1]}); {then}" for of, what, then in said if of]
+    return list(links.values()), notes
+
+
+def numbered(names: Sequence[str]) -> list[Hashable]:
+    """Returns the names of nodes by their numbers. The names 0, 1, 2, ... are numbers in any order."""
+    numbers = {str(number) for number in range(len(names))}
+    return [*map(str, range(len(names)))] if set(names) == numbers else list(names)
+
+
+def one_way(cells: Mapping[tuple[_Node, _Node], tuple[float, float, tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    """Returns the rows of a table of pairs. The way back has no row if it has the same values, since a
+    pair in one direction stands for both."""
+    rows: dict[tuple[_Node, _Node], tuple[Any, ...]] = {}
+    for (a, b), (*_, values) in cells.items():
+        if rows.get((b, a)) != values or a == b:
+            rows[a, b] = values
+    return [(a, b, *values) for (a, b), values in rows.items()]
+
+
+class _Graph:
+    """The nodes and edges of a graph, with their attributes."""
+
+    def __init__(self, graph: Any, region: str) -> None:
+        self.labels: list[Hashable] = []
+        self.edges: list[tuple[int, int]] | None = None
+        #: The values of node attributes, by node number.
+        self.attributes: dict[str, dict[int, Any]] = {}
+        #: All edges as node numbers, with their attributes.
+        self.pairs: list[tuple[int, int, Mapping[str, Any]]] = []
+        self.is_directed: bool | None = None
+        self.notes: list[str] = []
+        self.region = region
+        if graph is None:
+            return
+        if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+            pairs = self._of_object(graph)
+        else:
+            pairs = self._of_pairs(graph)
+        number = {label: at for at, label in enumerate(self.labels)}
+        self.pairs = [(number[a], number[b], data) for a, b, data in pairs]
+        links, notes = merged([(a, b) for a, b, _ in pairs], self.is_directed)
+        self.edges = [(number[a], number[b]) for a, b in links]
+        self.notes += [f"network(): {note}" for note in notes]
+
+    def _of_object(self, graph: Any) -> list[tuple[Any, Any, Mapping[str, Any]]]:
+        self.labels = list(graph.nodes)
+        if hasattr(graph, "is_directed"):
+            self.is_directed = bool(graph.is_directed())
+        data = graph.nodes(data=True) if callable(graph.nodes) else ()
+        for at, (_, of_node) in enumerate(data):
+            for key, value in of_node.items():
+                self.attributes.setdefault(str(key), {})[at] = value
+        if callable(graph.edges):
+            return [(a, b, of_edge) for a, b, of_edge in graph.edges(data=True)]
+        return [(pair[0], pair[1], {}) for pair in graph.edges]
+
+    def _of_pairs(self, graph: Any) -> list[tuple[Any, Any, Mapping[str, Any]]]:
+        frame = Labelled.of("graph", graph)
+        if not isinstance(frame, Labelled) or isinstance(graph, Mapping):
+            raise ValueError(f"network(): a graph is one of NetworkX, a list of pairs, or a frame with two columns; found {type(graph).__name__}")
+        rows = [tuple(row) for row in frame.rows]
+        columns = [str(column) for column in frame.columns or ()]
+        ends = (0, 1)
+        for pair in (("dialer", "listener"), ("source", "target"), ("from", "to"), ("src", "dst")):
+            if all(end in columns for end in pair):
+                ends = (columns.index(pair[0]), columns.index(pair[1]))
+        if any(len(row) < 2 for row in rows):
+            raise ValueError("network(): a graph is a list of pairs, or a frame with two columns")
+        pairs: list[tuple[Any, Any, Mapping[str, Any]]] = []
+        unnamed = 0
+        for row in rows:
+            further = {name: value for at, (name, value) in enumerate(zip(columns, row)) if at not in ends}
+            if not columns and len(row) > 2:
+                if isinstance(row[-1], Mapping):
+                    further = dict(row[-1])
+                else:
+                    unnamed += 1
+            pairs.append((plain_of(row[ends[0]]), plain_of(row[ends[1]]), further))
+        if unnamed:
+            self.notes.append(f"network(): values after the two nodes of an edge have no effect ({unnamed} edges)")
+        found = dict.fromkeys(end for pair in pairs for end in pair[:2])
+        if all(isinstance(end, int) for end in found):
+            self.labels = list(range(max(found, default=-1) + 1))
+        else:
+            self.labels = list(found)
+        return pairs
+
+    def check_connected(self) -> None:
+        """Rejects a graph in parts, by the names of its nodes."""
+        neighbours: dict[int, list[int]] = {at: [] for at in range(len(self.labels))}
+        for a, b in self.edges or ():
+            neighbours[a].append(b)
+            neighbours[b].append(a)
+        if alone := [self.labels[at] for at, others in neighbours.items() if not others]:
+            what = f"node {alone[0]} has no edge" if len(alone) == 1 else f"nodes {listed(alone)} have no edge"
+            raise ValueError(f"network(): {what}; add one, or remove what is not connected")
+        parts: list[set[int]] = []
+        seen: set[int] = set()
+        for start in neighbours:
+            if start in seen:
+                continue
+            part, stack = {start}, [start]
+            while stack:
+                reached = [other for other in neighbours[stack.pop()] if other not in part]
+                part.update(reached)
+                stack += reached
+            seen |= part
+            parts.append(part)
+        if len(parts) > 1:
+            others = sorted(seen - max(parts, key=len))
+            raise ValueError(
+                f"network(): the graph is not connected: no path leads from its largest part to {len(others)} of {len(seen)} nodes: "
+                f"{listed([self.labels[at] for at in others])}"
+            )
+
+    def property(self, key: str) -> tuple[str, dict[int, Any]] | None:
+        """Returns the attribute with a property of nodes, and its values."""
+        name = self.region if key == "region" else key
+        known = [attribute for attribute in (name, *(name + unit for unit in _PROPERTIES.get(key, ()))) if attribute in self.attributes]
+        return (known[0], self.attributes[known[0]]) if known else None
+
+    def edge_attribute(self, names: Sequence[str]) -> str | None:
+        known = {key for *_, data in self.pairs for key in data}
+        return next((name for name in names if name in known), None)
+
+    def unused(self, of_nodes: set[str | None], of_edges: set[str | None]) -> list[str]:
+        """Returns notes on attributes without effect."""
+        nodes = {name: len(values) for name, values in self.attributes.items() if name not in of_nodes}
+        edges = Counter(key for *_, data in self.pairs for key, value in data.items() if key not in of_edges)
+        said = (("nodes", nodes), ("edges", edges))
+        return [
+            f"network(): attributes of {what} have no effect: {listed([f'{name} ({count})' for name, count in sorted(counts.items())])}"
+            for what, counts in said
+            if counts
+        ]
+
+
+def _names(given: Mapping[str, Any], latency: Any, in_regions: bool) -> list[Hashable]:
+    """Returns the names of nodes without a graph: the first labels that an argument has."""
+    for value in (*(() if in_regions else (latency,)), *given.values()):
+        if isinstance(value, Labelled):
+            labelled = value.square() if value.argument == "latency" else value
+            if labelled.index is not None and not labelled.is_default:
+                return list(labelled.index)
+    return []
 
 
 def _size(
-    graph: Any, labels: list[Hashable], nodes: int | None, sequences: list[Any], latency: Any, region: Any
+    graph: Any, read: _Graph, nodes: int | None, given: Mapping[str, Any], latency: Any, in_regions: bool
 ) -> int | None:
     """Returns the number of nodes, if any argument determines it."""
     known: dict[str, int] = {}
     if graph is not None:
-        known["the graph"] = len(labels)
+        known["the graph"] = len(read.labels)
     if nodes is not None:
         known["nodes"] = int(nodes)
-    for name, value in zip(("uplink", "downlink", "region", "validation_time"), sequences):
-        if _is_sequence(value):
-            known[name] = len(value)
-    if _is_sequence(latency) and region is None:
-        known["latency"] = len(latency)
+    for name, value in given.items():
+        if isinstance(value, Labelled) and (graph is None or value.index is None or value.is_default):
+            known[name] = len(value.rows)
+    if isinstance(latency, Labelled) and not in_regions and (graph is None or latency.square().index is None):
+        known["latency"] = len(latency.rows)
     if len(set(known.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in known.items())
         raise ValueError(f"network(): the numbers of nodes differ: {counts}")
@@ -168,82 +350,148 @@ def _size(
 class _Columns:
     """The properties of nodes, as columns of a table."""
 
-    def __init__(self, count: int | None) -> None:
+    def __init__(self, count: int | None, names: Sequence[Hashable]) -> None:
         self.count = count
+        self.names = names
         self.given: dict[str, list[Any]] = {}
 
-    def add(
-        self, key: str, column: str, unit: str | None, value: Any, attributes: Mapping[str, Mapping[int, Any]], table: dict[str, Any]
-    ) -> None:
-        """Adds a single value as a key of the scenario, or a value for each node as a column."""
-        of_nodes = attributes.get(key)
-        if value is None and of_nodes is not None:
-            missing = [at for at in range(self.count or 0) if at not in of_nodes]
+    def add(self, key: str, column: str, unit: str | None, value: Any, read: _Graph, table: dict[str, Any]) -> str | None:
+        """Adds a single value as a key of the scenario, or a value for each node as a column.
+
+        Returns the attribute of the graph that it uses.
+        """
+        attribute = read.property(key)
+        if value is None and attribute is not None:
+            name, of_nodes = attribute
+            missing = [read.labels[at] for at in range(self.count or 0) if at not in of_nodes]
             if missing:
-                raise ValueError(f"network(): {len(missing)} nodes of the graph have no {key}, but others have one")
-            value = [of_nodes[at] for at in range(self.count or 0)]
-        if value is None:
-            return
-        if _is_sequence(value):
-            if unit is None:
-                self.given[column] = list(value)
-            elif any(isinstance(item, str) for item in value):
-                # Cells with units must be in a column without a unit.
-                self.given[key] = [item if isinstance(item, str) else f"{_number(item)} {unit}" for item in value]
+                what = f"node {missing[0]} has no {name}" if len(missing) == 1 else f"nodes {listed(missing)} have no {name}"
+                raise ValueError(f"network(): {len(missing)} nodes of the graph have no {name}, but others have one: {what}")
+            values = [of_nodes[at] for at in range(self.count or 0)]
+            if name != key and key != "region":
+                # Its name has the unit.
+                self.given[name] = [_number(item, f"{name} of node {read.labels[at]}") for at, item in enumerate(values)]
             else:
-                self.given[column] = [_number(item) for item in value]
+                self._values(key, column, unit, values)
+            return name
+        if isinstance(value, Labelled):
+            self._values(key, column, unit, [value.rows[at] for at in value.order(self.names, "nodes")])
+        elif value is not None:
+            single = value.value
+            table[key] = single if isinstance(single, str) or unit is None else f"{_number(single, key)} {unit}"
+        return None
+
+    def _values(self, key: str, column: str, unit: str | None, values: list[Any]) -> None:
+        if unit is None:
+            self.given[column] = values
+        elif any(isinstance(item, str) for item in values):
+            # Cells with units must be in a column without a unit.
+            self.given[key] = [item if isinstance(item, str) else f"{_number(item, f'{key}[{at}]')} {unit}" for at, item in enumerate(values)]
         else:
-            table[key] = value if isinstance(value, str) or unit is None else f"{_number(value)} {unit}"
+            self.given[column] = [_number(item, f"{key}[{at}]") for at, item in enumerate(values)]
 
     def csv(self) -> bytes:
         return _csv(["node", *self.given], zip(range(self.count or 0), *self.given.values()))
 
 
 def _latency(
-    latency: Any, columns: _Columns, regions: Sequence[str] | None, table: dict[str, Any], files: dict[str, bytes]
-) -> None:
+    latency: Any,
+    read: _Graph,
+    columns: _Columns,
+    regions: Sequence[str] | None,
+    spec: dict[str, Any],
+    table: dict[str, Any],
+    files: dict[str, bytes],
+) -> set[str | None]:
+    """Adds latencies. Returns the attributes of edges that they use."""
+    base = {"file": LATENCY, "kind": "one-way", "unit": "ms"}
     if latency is None:
-        return
-    if not _is_sequence(latency):
-        table["latency"] = latency if isinstance(latency, str) else f"{_number(latency)} ms"
-        return
-    rows = [list(row) for row in latency]
+        attribute, loss = read.edge_attribute(_LATENCIES), read.edge_attribute(_LOSSES)
+        if attribute is None:
+            if spec:
+                raise ValueError(f"network(): {', '.join(spec)} cannot apply without latencies of pairs")
+            return set()
+        reverse = attribute.replace(attribute.split("_")[0], f"{attribute.split('_')[0]}_reverse", 1)
+        rows = _edge_latencies(read, attribute, reverse, loss)
+        files[LATENCY] = _csv(["source", "destination", attribute, *([loss] if loss else [])], rows)
+        if "others" not in spec:
+            # Nodes without an edge between them have the latency of a path.
+            spec = {"paths": "undirected", **spec}
+        table["latency_file"] = {**base, **spec, "of": "nodes", "format": "pairs", **({"loss": loss} if loss else {})}
+        return {attribute, reverse, loss}
+    if not isinstance(latency, Labelled):
+        single = latency.value
+        if spec:
+            raise ValueError(f"network(): {', '.join(spec)} cannot apply to one latency for all pairs")
+        table["latency"] = single if isinstance(single, str) else f"{_number(single, 'latency')} ms"
+        return set()
+    matrix = latency.square()
+    rows_of = matrix.rows
     in_regions = columns.given.get("region")
-    names = list(range(len(rows))) if in_regions is None else list(regions or dict.fromkeys(in_regions))
-    if any(len(row) != len(rows) for row in rows) or len(names) != len(rows):
-        what = f"{len(names)} {'nodes' if in_regions is None else 'regions'}"
-        shape = f"{len(rows)} rows of {sorted({len(row) for row in rows})} values"
-        raise ValueError(f"network(): latency is a square array with a row for each of {what}; found {shape}")
-    header = ["", *names]
-    files[LATENCY] = _csv(header, ([name, *map(_number, row)] for name, row in zip(names, rows)))
-    of = "nodes" if in_regions is None else "regions"
-    table["latency_file"] = {"file": LATENCY, "kind": "one-way", "unit": "ms", "of": of, "format": "matrix"}
-
-
-def _array(value: Any) -> Any:
-    """Returns the rows of a data frame or table as lists, those of a single column as a list of its
-    values, and every other value unchanged."""
-    if hasattr(value, "columns") and hasattr(value, "to_numpy"):  # pandas, polars
-        rows = value.to_numpy().tolist()
-    elif hasattr(value, "to_pylist"):  # pyarrow, samara.Table
-        rows = [list(row.values()) if isinstance(row, Mapping) else [row] for row in value.to_pylist()]
+    what = "nodes" if in_regions is None else "regions"
+    if in_regions is not None:
+        names: list[Any] = list(regions or dict.fromkeys(in_regions))
     else:
-        return value
-    return [row[0] for row in rows] if all(len(row) == 1 for row in rows) else rows
+        names = list(columns.names) or list(range(len(rows_of)))
+    is_square = all(len(row) == len(rows_of) for row in rows_of)
+    has_labels = matrix.index is not None and not matrix.is_default
+    if not is_square or (len(names) != len(rows_of) if not has_labels else len(names) > len(rows_of)):
+        shape = f"{len(rows_of)} rows of {sorted({len(row) for row in rows_of})} values"
+        raise ValueError(f"network(): latency is a square array with a row for each of {len(names)} {what}; found {shape}")
+    place = matrix.order(names, what)
+    head = names if in_regions is not None else list(range(len(names)))
+    can_miss = "others" in spec or "paths" in spec
+
+    def cell(row: int, column: int) -> str:
+        value = rows_of[place[row]][place[column]]
+        where = f"latency from {names[row]} to {names[column]}"
+        if isinstance(value, str):
+            return value
+        if value is None or value != value:
+            if can_miss or row == column:
+                return ""
+            raise ValueError(f'network(): the {where} is missing; set one with others="100 ms", or paths="undirected"')
+        return _number(value, where)
+
+    size = range(len(names))
+    files[LATENCY] = _csv(["", *head], ([head[row], *(cell(row, column) for column in size)] for row in size))
+    table["latency_file"] = {**base, **spec, "of": what, "format": "matrix"}
+    return set()
 
 
-def _is_sequence(value: Any) -> bool:
-    return value is not None and not isinstance(value, (str, bytes)) and hasattr(value, "__len__")
+def _edge_latencies(read: _Graph, attribute: str, reverse: str, loss: str | None) -> list[tuple[Any, ...]]:
+    """Returns the latency of each pair; of parallel edges, the one with the least."""
+    least: dict[tuple[int, int], tuple[float, float, tuple[Any, ...]]] = {}
+    for a, b, data in read.pairs:
+        forward = data.get(attribute)
+        back = data.get(reverse, None if read.is_directed or a == b else forward)
+        for pair, value in (((a, b), forward), ((b, a), back)):
+            if value is None:
+                continue
+            where = f"{attribute} from {read.labels[pair[0]]} to {read.labels[pair[1]]}"
+            text = value if isinstance(value, str) else _number(value, where)
+            lost = [plain_of(data.get(loss, 0))] if loss else []
+            found = (_length(text), float(str(lost[0]).rstrip("% ")) if lost else 0.0, (text, *lost))
+            least[pair] = min(least.get(pair, found), found, key=lambda cell: cell[:2])
+    return one_way(least)
 
 
-def _number(value: Any) -> str:
+def _length(text: str) -> float:
+    """Returns a latency for comparisons, in milliseconds."""
+    number, _, unit = text.partition(" ")
+    try:
+        return float(number) * {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "s": 1e3, "min": 6e4}.get(unit.strip(), 1.0)
+    except ValueError:
+        return float("inf")
+
+
+def _number(value: Any, where: str) -> str:
     """Formats a number for a table: `12.5`, `20000000`."""
-    if hasattr(value, "item"):
-        value = value.item()
+    value = plain_of(value)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError(f"network(): {value!r} is a {type(value).__name__}, not a number")
+        raise TypeError(f"network(): {where}: {value!r} is a {type(value).__name__}, not a number")
     if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(f"network(): {value} is not a quantity")
+        raise ValueError(f"network(): {where}: {value} is not a quantity")
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -55,6 +56,8 @@ def run(
     like that of `samara run`; tables are written as soon as their run ends. `force` overwrites a
     finished result.
 
+    Notes on the scenario, such as unused parts of its files, are warnings.
+
     Raises a [`samara.ScenarioError`][] with all problems of the scenario, the exception of a
     policy, or `KeyboardInterrupt`.
     """
@@ -91,6 +94,8 @@ def run(
         policies=objects,
         **keys,
     )
+    for note in loaded.notes:
+        warnings.warn(note, stacklevel=2)
     display = _progress.display(progress)
     try:
         native = loaded.native.run(

@@ -3,7 +3,7 @@
 The formats are GML, JSON, SimBlock, and p2psim with the King data set.
 
     >>> from samara import data
-    >>> network = data.read("network.gml", others="100 ms")
+    >>> network = data.read("network.gml", nodes=1000)
     >>> samara.Scenario("mine", network=network, messages={"rate": 10})
 
 `python -m samara.data network.gml -o converted` writes the files and prints the section `[network]`
@@ -13,53 +13,68 @@ that names them. See docs/guides/networks.md for a guide.
 from __future__ import annotations
 
 import argparse
-import html
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from samara._network import EDGES, NODES, LATENCY, Network, _csv
+from samara import _gml
+from samara._labelled import listed
+from samara._network import EDGES, LATENCY, NODES, Network, _csv, numbered
+from samara._simblock import Java, shares
 from samara._values import toml
 
 #: Keys of `network.latency_file`.
-_LATENCY_KEYS = ("kind", "unit", "of", "within", "others")
-#: Edge attributes for latencies, in order of preference. Their names may end in a unit.
-_LATENCIES = ("latency", "delay", "rtt")
-#: Names of host rates in other tools.
-_RATES = {
-    "host_bandwidth_up": "uplink",
-    "bandwidth_up": "uplink",
-    "host_bandwidth_down": "downlink",
-    "bandwidth_down": "downlink",
-}
-#: Columns of a table of nodes, without units.
-_COLUMNS = ("uplink", "downlink", "region", "validation_time")
-#: Shadow's units of rates, in bit/s.
-_UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-
-Attributes = Mapping[str, str]
+_LATENCY_KEYS = ("kind", "unit", "of", "within", "others", "paths")
 
 
-def read(path: str | PathLike[str], *, format: str | None = None, **keys: Any) -> Network:  # noqa: A002
+def read(
+    path: str | PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+    nodes: int | None = None,
+    **keys: Any,
+) -> Network:
     """Reads a file. Returns the network of a scenario with the CSV files that it names.
 
     `format` is `gml`, `json`, `simblock` or `p2psim`; by default the content determines it. `kind`
-    ("one-way" by default), `unit`, `of`, `within` and `others` are keys of `network.latency_file`.
-    All other keys belong to `[network]`. With `topology`, the edges of a graph are not links: only
-    their latencies are used.
+    ("one-way" by default), `unit`, `of`, `within`, `others` and `paths` are keys of
+    `network.latency_file`. All other keys belong to `[network]`. With `topology`, the edges of a
+    graph are not links: only their latencies are used.
+
+    `nodes` is the number of nodes at the places of a graph (GML) or in the regions of SimBlock.
+
+    What the network does not use of the file is in its `notes`, and is a warning.
     """
-    name, text = fspath(path), Path(path).read_text(encoding="utf-8-sig")
-    read_format = _FORMATS.get(format or _format_of(text))
-    if read_format is None:
-        raise ValueError(f"{name}: format is {format or 'unknown'}; expected one of {', '.join(_FORMATS)}")
+    network = _read(path, format, nodes, keys)
+    for note in network.notes:
+        warnings.warn(note, stacklevel=2)
+    return network
+
+
+def _read(path: str | PathLike[str], format: str | None, nodes: int | None, keys: dict[str, Any]) -> Network:  # noqa: A002
+    name = fspath(path)
     try:
-        network = read_format(text)
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: byte {error.start} is not UTF-8 text") from None
+    kind = format or _format_of(text)
+    read_format = _FORMATS.get(kind)
+    if read_format is None:
+        hint = "; scenarios read GraphML without a conversion" if text.lstrip().startswith("<") else ""
+        raise ValueError(f"{name}: format is {kind or 'unknown'}; expected one of {', '.join(_FORMATS)}{hint}")
+    if nodes is not None and (kind not in ("gml", "simblock") or nodes < 1):
+        raise ValueError(f"{name}: nodes is {nodes}; expected a number of nodes at the places of a graph, or in regions of SimBlock")
+    try:
+        network = read_format(text) if nodes is None else _PLACES[kind](text, nodes)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{name}: values are nested too deeply") from None
     latency_keys = {key: keys.pop(key) for key in _LATENCY_KEYS if keys.get(key) is not None}
     files = dict(network.files)
     if "topology" in keys:
@@ -69,147 +84,162 @@ def read(path: str | PathLike[str], *, format: str | None = None, **keys: Any) -
         table["latency_file"] = {"file": LATENCY, "kind": "one-way", **network.keys.get("latency_file", {}), **latency_keys}
     elif latency_keys:
         raise ValueError(f"{name}: has no latencies, so {', '.join(latency_keys)} cannot apply")
-    return Network(table, files, network.labels)
+    return Network(table, files, network.labels, [f"{name}: {note}" for note in network.notes])
 
 
 def _format_of(text: str) -> str:
-    words = text.split(maxsplit=16)[:16]
-    pairs = list(zip(words, words[1:]))
-    if ("graph", "[") in pairs:
+    """Returns the format of a text, after comments and blank lines."""
+    content = _content(text)
+    if content.startswith(("{", "[")):
+        return "json"
+    if content.startswith("<"):
+        return ""
+    lines = [line for line in content.splitlines() if not line.lstrip().startswith(("#", "//"))]
+    if re.search(r"(?:^|\s)graph\s*+\[", "\n".join(lines[:10_000])):
         return "gml"
-    if ("topology", "E2EGraph") in pairs or re.search(r"^node\s+\S+$", text[:10_000], re.MULTILINE):
+    if lines and re.match(r"(topology|failure_model|node)\s+\S", lines[0].lstrip()):
         return "p2psim"
-    return "simblock" if "REGION_LIST" in text else "json" if text.lstrip()[:1] in ("{", "[") else ""
+    return "simblock" if "REGION_LIST" in text else ""
 
 
-def _gml(text: str) -> Network:
-    """Reads GML (Himsolt 1997) as written by NetworkX, igraph and Shadow."""
-    nodes, edges = _items(text)
-    for node in nodes:
-        if "id" not in node:
-            raise ValueError("a node has no id")
-    labels = [node.get("label", "") for node in nodes]
-    named = "" not in labels and len(set(labels)) == len(labels)
-    names = {node["id"]: label if named else node["id"] for node, label in zip(nodes, labels)}
-    if len(names) < len(nodes):
-        raise ValueError("two nodes have the same id")
-    for end in (edge.get(end, "") for edge in edges for end in ("source", "target")):
-        if end not in names:
-            raise ValueError(f"an edge leads to the node {end!r}, which is missing")
-    ends = [(names[edge["source"]], names[edge["target"]]) for edge in edges]
-    if len(set(ends)) < len(ends):
-        twice = next(pair for at, pair in enumerate(ends) if pair in ends[:at])
-        raise ValueError(f"duplicate edge from {twice[0]} to {twice[1]}; between two nodes there is one link")
-    files = {NODES: _nodes([(names[node["id"]], node) for node in nodes])}
-    table: dict[str, Any] = {"nodes_file": NODES}
-    # Edges in both directions are one link; an edge from a node to itself is not a link.
-    links = {frozenset(pair): pair for pair in reversed(ends) if pair[0] != pair[1]}
-    if links:
-        files[EDGES] = _csv(["dialer", "listener"], reversed(links.values()))
-        table["topology"] = {"kind": "file", "file": EDGES}
-    attributes = {key for edge in edges for key in edge}
-    latency = next((key for name in _LATENCIES for key in sorted(attributes) if re.fullmatch(name + r"(_[num]?s)?", key)), None)
-    if latency:
-        reverse = re.sub(r"^[a-z]+", r"\g<0>_reverse", latency)
-        rows = [(a, b, edge[latency]) for (a, b), edge in zip(ends, edges) if latency in edge]
-        rows += [(b, a, edge[reverse]) for (a, b), edge in zip(ends, edges) if reverse in edge]
-        files[LATENCY] = _csv(["source", "destination", latency], rows)
-        table["latency_file"] = {"of": "nodes"}
-    return Network(table, files, list(names.values()))
-
-
-def _items(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Returns the attributes of nodes and edges, without lists."""
-    found: dict[str, list[dict[str, str]]] = {"node": [], "edge": []}
-    path: list[str] = []
-    matches = re.finditer(r'#[^\n]*|"[^"]*"|[\[\]]|[^\s\[\]"]+', text)
-    tokens = (match for match in matches if not match[0].startswith("#"))
-    for token in tokens:
-        key = token[0]
-        if key == "]" and path:
-            path.pop()
-            continue
-        following = next(tokens, None)
-        value = following[0] if following else "]"
-        if key[0] in '[]"' or value == "]":
-            line = text.count("\n", 0, token.start()) + 1
-            raise ValueError(f"line {line}: found {key} and {value}, expected a key and its value")
-        if value == "[":
-            if path == ["graph"] and key in found:
-                found[key].append({})
-            path.append(key)
-        elif len(path) == 2 and path[0] == "graph" and path[1] in found:
-            found[path[1]][-1].setdefault(key.lower(), html.unescape(value.strip('"')).strip())
-    if path:
-        raise ValueError(f"the file ends inside of {path[-1]} [ ... ]")
-    return found["node"], found["edge"]
-
-
-def _nodes(nodes: Sequence[tuple[str, Attributes]]) -> bytes:
-    """Returns a table of nodes. Rates, regions and validation times are columns."""
-    rows = [(name, {_RATES.get(key, key): _rate(key, value) for key, value in node.items()}) for name, node in nodes]
-    known = re.compile(rf"({'|'.join(_COLUMNS)})(_[a-z]+)?")
-    columns = sorted({key for _, node in rows for key in node if known.fullmatch(key)})
-    for name, node in rows:
-        missing = [column for column in columns if column not in node]
-        if missing:
-            raise ValueError(f"the node {name} has no {missing[0]}, but others have one; set it for all nodes or for none")
-    return _csv(["node", *columns], ([name, *(node[column] for column in columns)] for name, node in rows))
-
-
-def _rate(key: str, value: str) -> str:
-    """Converts a rate of Shadow ("10 Mbit", "1 Gibit") to bit/s. Other values are unchanged."""
-    rate = re.fullmatch(r"([0-9.]+) ?([KMG]i?|k|)bit", value) if key in _RATES else None
-    return f"{float(rate[1]) * _UNITS[rate[2]]:.0f} bit/s" if rate else value
+def _content(text: str) -> str:
+    """Returns a text without the comments at its beginning."""
+    at = 0
+    while True:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if text.startswith(("#", "//"), at):
+            end = text.find("\n", at)
+        elif text.startswith("/*", at):
+            end = text.find("*/", at)
+        else:
+            return text[at:]
+        if end < 0:
+            return ""
+        at = end + 2 if text.startswith("*/", end) else end + 1
 
 
 def _json(text: str) -> Network:
     """Reads an object of objects by name, optionally under `data`, or an array of arrays."""
-    table = json.loads(text)
+    table = json.loads(_content(text), object_pairs_hook=_once)
+    notes = []
     if isinstance(table, dict) and isinstance(table.get("data"), dict):
+        if others := [key for key in table if key != "data"]:
+            notes.append(f"keys beside data have no effect: {listed(others)}")
         table = table["data"]
     if isinstance(table, dict) and all(isinstance(row, dict) for row in table.values()):
         names = list(table)
         unknown = [to for row in table.values() for to in row if to not in table]
         if unknown:
             raise ValueError(f"{unknown[0]} has a column but no row")
-        return _matrix(names, ([row.get(to) for to in names] for row in table.values()))
+        return _matrix(names, ([row.get(to) for to in names] for row in table.values()), notes)
     if isinstance(table, list) and all(isinstance(row, list) and len(row) == len(table) for row in table):
-        return _matrix(list(map(str, range(len(table)))), table)
+        return _matrix(list(map(str, range(len(table)))), table, notes)
     raise ValueError("expected an object of objects such as {'us': {'us': 1, 'eu': 80}, 'eu': ...}, or a square array of arrays")
 
 
-def _simblock(text: str) -> Network:
-    """Reads regions and the first latency matrix of SimBlock's `NetworkConfiguration.java`, in
-    ms."""
-    regions = re.search(r"REGION_LIST[^;]*;", text)
-    names = re.findall(r'"([^"]*)"', regions[0]) if regions else []
-    matrix = re.search(r"LATENCY\w*\s*=\s*(\{[^;]*\})\s*;", text)
-    if not names or not matrix:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice[:40]} is present twice")
+    return table
+
+
+def _simblock(text: str, nodes: int | None = None) -> Network:
+    """Reads regions, their latencies, shares and rates of SimBlock's `NetworkConfiguration.java`."""
+    java = Java(text)
+    try:
+        names = java.texts("REGION_LIST")
+        matrix, rows = java.rows("LATENCY")
+    except KeyError:
+        names = []
+    if not names:
         raise ValueError("expected a REGION_LIST with names in quotes and an array such as LATENCY_2019 = {{...}, ...}")
-    rows = [[cell.strip() for cell in row.split(",") if cell.strip()] for row in re.findall(r"\{([^{}]*)\}", matrix[1])]
     if len(rows) != len(names) or any(len(row) != len(names) for row in rows):
-        raise ValueError(f"the matrix of latencies has {len(rows)} rows; expected a row and a column for each of {len(names)} regions")
-    return _matrix(names, rows, unit="ms", of="regions")
+        sizes = sorted({len(row) for row in rows})
+        raise ValueError(f"{matrix} has {len(rows)} rows of {sizes} values; expected a row and a column for each of {len(names)} regions")
+    notes, used = [], {"REGION_LIST", "LATENCY", matrix}
+    lists: dict[str, list[str]] = {}
+    for name in ("REGION_DISTRIBUTION", "UPLOAD_BANDWIDTH", "DOWNLOAD_BANDWIDTH"):
+        try:
+            array, values = java.rows(name)
+        except KeyError:
+            continue
+        except ValueError as error:
+            notes.append(f"{name} has no effect: {error}")
+            continue
+        used |= {name, array}
+        row = values[0] if len(values) == 1 else []
+        if name.endswith("BANDWIDTH") and len(row) == len(names) + 1:
+            notes.append(f"the last value of {array}, {row.pop()} bit/s between regions, has no effect")
+        if len(row) != len(names):
+            raise ValueError(f"{array} has {len(row)} values; expected one for each of {len(names)} regions")
+        lists[name] = row
+    for name in sorted({name for name in java.repeated if name in used}):
+        notes.append(f"{name} is assigned several times; its last value is used")
+    families = ("REGION_LIST", "LATENCY", "REGION_DISTRIBUTION", "UPLOAD_BANDWIDTH", "DOWNLOAD_BANDWIDTH")
+    others = [name for name, value in java.values.items() if "{" in value and name not in used and not name.startswith(families)]
+    if others:
+        notes.append(f"arrays without effect: {listed(others)}")
+    network = _matrix(names, rows, notes, unit="ms", of="regions")
+    weights = [float(weight) for weight in lists.get("REGION_DISTRIBUTION", [])]
+    rates = {column: lists[name] for name, column in (("UPLOAD_BANDWIDTH", "uplink_bps"), ("DOWNLOAD_BANDWIDTH", "downlink_bps")) if name in lists}
+    if nodes is not None:
+        if not weights or sum(weights) <= 0:
+            raise ValueError("has no REGION_DISTRIBUTION, which nodes requires")
+        row_of = {name: [values[at] for values in rates.values()] for at, name in enumerate(names)}
+        placed = shares(dict(zip(names, weights)), nodes)
+        network.files[NODES] = _csv(["node", *rates, "region"], ([at, *row_of[region], region] for at, region in enumerate(placed)))
+        network.keys["nodes_file"] = NODES
+        return Network(network.keys, network.files, list(range(nodes)), notes)
+    if rates:
+        notes.append(f"{' and '.join(name for name in lists if name.endswith('BANDWIDTH'))} need nodes, the number of nodes, for an effect")
+    if weights:
+        network.keys["regions"] = {"weights": weights}
+    return network
 
 
 def _p2psim(text: str) -> Network:
     """Reads a topology of p2psim (`E2EGraph`), such as the King data set, in microseconds."""
-    nodes = re.findall(r"^\s*node\s+(\S+)", text, re.MULTILINE)
-    pairs = re.findall(r"^\s*([^\s,]+),([^\s,]+)\s+(\S+)", text, re.MULTILINE)
+    nodes: dict[str, None] = {}
+    pairs: list[list[str]] = []
+    notes, unknown, extra = [], [], 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith(("#", "//")):
+            continue
+        ends = words[0].split(",")
+        if words[0] == "node" and len(words) > 1:
+            nodes[words[1]] = None
+            extra += len(words) > 2
+        elif len(ends) == 2 and all(ends) and len(words) > 1:
+            pairs.append([*ends, words[1]])
+            extra += len(words) > 2
+        elif words[0] not in ("topology", "failure_model"):
+            unknown.append(f"line {number}")
     if not pairs:
         raise ValueError("has no latencies; expected lines such as 1,2 72000")
-    names = list(dict.fromkeys([*nodes, *(end for pair in pairs for end in pair[:2])]))
-    latency_file = {"unit": "us", "of": "nodes"}
-    return Network({"latency_file": latency_file}, {LATENCY: _csv(["source", "destination", "latency"], pairs)}, list(names))
+    names = list(dict.fromkeys(end for pair in pairs for end in pair[:2]))
+    if unknown:
+        notes.append(f"lines without a node or a pair have no effect: {listed(unknown)}")
+    if extra:
+        notes.append(f"further values of nodes and pairs have no effect ({extra} lines)")
+    if alone := [name for name in nodes if name not in set(names)]:
+        notes.append(f"nodes without a latency are omitted: {listed(alone)}")
+    files = {LATENCY: _csv(["source", "destination", "latency"], pairs)}
+    return Network({"latency_file": {"unit": "us", "of": "nodes"}}, files, numbered(names), notes)
 
 
-def _matrix(names: Sequence[str], rows: Iterable[Sequence[Any]], **latency_file: str) -> Network:
+def _matrix(names: Sequence[str], rows: Iterable[Sequence[Any]], notes: list[str], **latency_file: str) -> Network:
     text = _csv(["", *names], ([name, *row] for name, row in zip(names, rows)))
-    return Network({"latency_file": latency_file}, {LATENCY: text}, list(names))
+    return Network({"latency_file": latency_file}, {LATENCY: text}, numbered(names), notes)
 
 
-_FORMATS: dict[str, Callable[[str], Network]] = {"gml": _gml, "json": _json, "simblock": _simblock, "p2psim": _p2psim}
+_FORMATS: dict[str, Callable[[str], Network]] = {"gml": _gml.read, "json": _json, "simblock": _simblock, "p2psim": _p2psim}
+#: Readers that put a number of nodes at places.
+_PLACES: dict[str, Callable[[str, int], Network]] = {"gml": _gml.read, "simblock": _simblock}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -218,18 +248,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("file", help="a GML or JSON file, or a file of SimBlock or p2psim")
     parser.add_argument("-o", "--output", default=".", help="the directory for the CSV files")
     parser.add_argument("--format", choices=_FORMATS, help="the format; by default the content determines it")
+    parser.add_argument("--nodes", type=int, help="number of nodes at the places of a graph, or in the regions of SimBlock")
     for key in _LATENCY_KEYS:
         parser.add_argument(f"--{key}", help=f"the key {key} of network.latency_file")
     options = vars(parser.parse_args(arguments))
-    output = Path(options.pop("output"))
+    output, path, kind, nodes = (Path(options.pop("output")), options.pop("file"), options.pop("format"), options.pop("nodes"))
     try:
-        network = read(options.pop("file"), **options)
+        network = _read(path, kind, nodes, {key: value for key, value in options.items() if value is not None})
         output.mkdir(parents=True, exist_ok=True)
         for name, content in network.files.items():
             with open(output / name, "xb") as file:
                 file.write(content)
     except (OSError, ValueError) as error:
         sys.exit(f"samara.data: {error}")
+    for note in network.notes:
+        print(f"note: {note}", file=sys.stderr)
     print(toml({"network": network.keys}), end="")
 
 

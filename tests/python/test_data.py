@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import networkx as nx
@@ -27,12 +28,41 @@ SIMBLOCK = """List<String> REGION_LIST = new ArrayList<>(Arrays.asList("eu", "us
 private static final long[][] LATENCY_2019 = {
   {1, 20.5},
   {30, 0}};"""
+TWO = """List<String> REGION_LIST = new ArrayList<>(Arrays.asList("A", "B"));
+/* long[][] LATENCY = {{5, 6}, {7, 8}}; "no text */
+// LATENCY = {{0}};
+long[][] LATENCY_OLD = {{1, 2}, {3, 4}};
+long[][] LATENCY_NEW = {{10, 20L}, {3_0, 40.5}};
+long[][] LATENCY = LATENCY_NEW;
+long[] UPLOAD_BANDWIDTH = {19, 20, 99};
+double[] REGION_DISTRIBUTION = {0.25, 0.75};
+int[] DEGREE_DISTRIBUTION = {1, 2};
+"""
+#: Two places with a lossy edge, and a third one that is reached over the second.
+LOSSY = """graph [
+  directed 0
+  node [ id 0 host_bandwidth_up "100 Mbit" host_bandwidth_down "1 gigabit" country_code "NO" ]
+  node [ id 1 host_bandwidth_up "100 Mbit" host_bandwidth_down "1 Gbit" country_code "DE" ]
+  node [ id 2 host_bandwidth_up "100 Mbit" host_bandwidth_down "1 Gbit" country_code "DE" ]
+  edge [ source 0 target 0 latency "1 ms" packet_loss 0.0 ]
+  edge [ source 1 target 1 latency "2 ms" jitter "0 ms" packet_loss 0.0 ]
+  edge [ source 2 target 2 latency "3 milliseconds" packet_loss 0.0 ]
+  edge [ source 0 target 1 latency "20 ms" jitter "15 ms" packet_loss 0.5 ]
+  edge [ source 1 target 2 latency "20 ms" packet_loss 0.0 ]
+]"""
 KING = "topology E2EGraph\nfailure_model NullFailureModel\n\nnode 1\nnode 2\n1,2 72000\n"
 
 
 def read(tmp_path: Path, text: str, **keys: object) -> samara.Network:
-    (tmp_path / "file").write_text(text)
-    return data.read(tmp_path / "file", **keys)  # type: ignore[arg-type]
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        network = data.read(tmp_path / "file", **keys)  # type: ignore[arg-type]
+    assert [str(warning.message) for warning in caught] == network.notes
+    prefix = f"{tmp_path / 'file'}: "
+    assert all(note.startswith(prefix) for note in network.notes)
+    network.notes[:] = [note.removeprefix(prefix) for note in network.notes]
+    return network
 
 
 def test_gml_of_shadow_has_hosts_links_and_latencies(tmp_path: Path) -> None:
@@ -43,7 +73,8 @@ def test_gml_of_shadow_has_hosts_links_and_latencies(tmp_path: Path) -> None:
     )
     assert network.files["edges.csv"] == b"dialer,listener\nsecond,first\n"
     assert network.files["latency.csv"] == b"source,destination,latency\nfirst,first,1 ms\nsecond,first,30 ms\n"
-    assert network.keys["latency_file"] == {"file": "latency.csv", "kind": "one-way", "of": "nodes", "others": "9 ms"}
+    assert network.keys["latency_file"] == {"file": "latency.csv", "kind": "one-way", "of": "nodes", "others": "9 ms", "paths": "undirected"}
+    assert network.notes == []
     places = read(tmp_path, SHADOW, topology={"kind": "full-mesh"})
     assert places.keys["topology"] == {"kind": "full-mesh"} and "edges.csv" not in places.files
 
@@ -69,6 +100,128 @@ def test_simblock_gives_regions_and_p2psim_gives_hosts(tmp_path: Path) -> None:
     assert network.keys["latency_file"]["unit"] == "us" and network.labels == ["1", "2"]
     network = read(tmp_path, KING, topology={"kind": "full-mesh"}, kind="round-trip")
     assert len(small(network=network).load().edges.to_pandas()) == 1
+
+
+def test_simblock_gives_the_arrays_in_use(tmp_path: Path) -> None:
+    network = read(tmp_path, TWO)
+    assert network.files == {"latency.csv": b",A,B\nA,10,20\nB,30,40.5\n"}
+    assert network.keys["regions"] == {"weights": [0.25, 0.75]}
+    assert network.notes == [
+        "the last value of UPLOAD_BANDWIDTH, 99 bit/s between regions, has no effect",
+        "arrays without effect: DEGREE_DISTRIBUTION",
+        "UPLOAD_BANDWIDTH need nodes, the number of nodes, for an effect",
+    ]
+    placed = read(tmp_path, TWO, nodes=8)
+    assert "regions" not in placed.keys and placed.labels == list(range(8))
+    rows = [f"{node},19,A" for node in range(2)] + [f"{node},20,B" for node in range(2, 8)]
+    assert placed.files["nodes.csv"].decode().split() == ["node,uplink_bps,region", *rows]
+    assert small(network=read(tmp_path, TWO, nodes=8, topology={"kind": "full-mesh"})).load().points
+    again = read(tmp_path, TWO + "LATENCY = LATENCY_OLD.clone();")
+    assert again.files["latency.csv"] == b",A,B\nA,1,2\nB,3,4\n"
+    assert "LATENCY is assigned several times; its last value is used" in again.notes
+
+
+def test_graphs_of_shadow_have_losses_and_paths(tmp_path: Path) -> None:
+    network = read(tmp_path, LOSSY)
+    assert network.files["latency.csv"].decode().split("\n") == [
+        "source,destination,latency,packet_loss",
+        "0,0,1 ms,0.0",
+        "1,1,2 ms,0.0",
+        "2,2,0.003 s,0.0",
+        "0,1,20 ms,0.5",
+        "1,2,20 ms,0.0",
+        "",
+    ]
+    spec = {"file": "latency.csv", "kind": "one-way", "of": "nodes", "loss": "packet_loss", "paths": "undirected"}
+    assert network.keys["latency_file"] == spec
+    assert network.notes == [
+        "attributes of nodes have no effect: country_code (3)",
+        "attributes of edges have no effect: jitter (1)",
+    ]
+    messages = {"rate": 20, "duration": "3 s", "warm_up": "2 s"}
+    figures = [
+        samara.run(samara.Scenario("m", network=read(tmp_path, text), messages=messages), progress=False).runs[0].metrics["dissemination_ms"]["p50"]
+        for text in (LOSSY, LOSSY.replace("0.5", "0.0"))
+    ]
+    assert figures[0] > figures[1], "half of the packets are sent again"
+    directed = read(tmp_path, LOSSY.replace("directed 0", "directed 1"))
+    assert directed.keys["latency_file"]["paths"] == "directed"
+    assert read(tmp_path, LOSSY, paths="none").keys["latency_file"]["paths"] == "none"
+
+
+def test_places_are_regions_of_more_nodes(tmp_path: Path) -> None:
+    network = read(tmp_path, LOSSY, nodes=7, topology={"kind": "full-mesh"})
+    assert network.files["nodes.csv"].decode().split("\n")[:3] == [
+        "node,downlink,uplink,region",
+        "0,1000000000 bit/s,100000000 bit/s,0",
+        "1,1000000000 bit/s,100000000 bit/s,1",
+    ]
+    assert network.labels == list(range(7)) and network.keys["latency_file"]["of"] == "regions"
+    assert network.notes[0] == "7 nodes are at 3 places in turn: node 0 at 0, node 1 at 1, ..."
+    assert len(small(network=network).load().edges.to_pandas()) == 21
+    few = read(tmp_path, LOSSY, nodes=2)
+    assert few.notes[0] == "2 nodes are at the first 2 of 3 places in turn: node 0 at 0, node 1 at 1, ..."
+    with pytest.raises(ValueError, match="expected a number of nodes at the places"):
+        read(tmp_path, KING, nodes=3)
+
+
+def test_formats_are_recognised_after_comments(tmp_path: Path) -> None:
+    many = "\ufeff\n" + "# words of a comment, more than sixteen of them in all\n" * 9
+    graph = 'Creator "x"\ngraph\n[ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]'
+    for text, key in ((graph, "edges.csv"), ("graph[ node[ id 0 ] node[ id 1 ] edge[ source 0 target 1 ] ]", "edges.csv")):
+        assert key in read(tmp_path, many + text).files
+    assert read(tmp_path, many + KING).labels == ["1", "2"]
+    assert read(tmp_path, "// one\n/* two\n*/\n" + many[1:] + "[[1, 2], [3, 4]]").labels == ["0", "1"]
+    assert read(tmp_path, "// a\n" * 20 + TWO).labels == ["A", "B"]
+
+
+def test_parallel_edges_are_one_link_with_the_least_latency(tmp_path: Path) -> None:
+    def edge(source: int, target: int, latency: str) -> str:
+        return f'edge [ source {source} target {target} latency "{latency}" ] '
+
+    edges = edge(0, 1, "3000 us") + edge(0, 1, "2 ms") + edge(1, 0, "1 ms")
+    for directed, rows in ((0, ["0,1,1 ms"]), (1, ["0,1,2 ms", "1,0,1 ms"])):
+        network = read(tmp_path, f"graph [ directed {directed} node [ id 0 ] node [ id 1 ] {edges} ]")
+        assert network.files["edges.csv"] == b"dialer,listener\n0,1\n"
+        assert network.files["latency.csv"].decode().split("\n")[1:-1] == rows
+        assert f"{2 - directed} edges repeat another edge (the first from 0 to 1)" in network.notes[0]
+        assert len(network.notes) == 1 + directed
+
+
+def test_values_without_effect_are_named(tmp_path: Path) -> None:
+    labels = SHADOW.replace('"second"', '"first"').replace('latency "30 ms"', 'latency "30 ms" LinkSpeed 10 delay 3')
+    labels = labels.replace("directed 0", 'directed 0 Network "Zoo" ')
+    assert read(tmp_path, labels).notes == [
+        "labels are missing or the same for several nodes; the names of nodes are their ids",
+        "attributes of the graph have no effect: network (1)",
+        "attributes of edges have no effect: delay (1), linkspeed (1)",
+    ]
+    assert read(tmp_path, KING + "node 3\nnode 4 5\n2,1 9 x\nwhat\n").notes == [
+        "lines without a node or a pair have no effect: line 10",
+        "further values of nodes and pairs have no effect (2 lines)",
+        "nodes without a latency are omitted: 3, 4",
+    ]
+    assert read(tmp_path, '{"at": 1, "data": {"a": {"a": 1}}}').notes == ["keys beside data have no effect: at"]
+    # Nodes with the numbers 0, 1, ... have these numbers in any order.
+    assert read(tmp_path, "topology E2EGraph\n1,0 72000\n").labels == ["0", "1"]
+    assert read(tmp_path, "topology E2EGraph\nnode 5\nnode 4\n4,5 72000\n").labels == ["4", "5"]
+
+
+def test_long_files_take_linear_time(tmp_path: Path) -> None:
+    """Quadratic readers would take hours for these."""
+    size = 1_000_000
+    for text in (
+        "REGION_LIST " * size,
+        'REGION_LIST = "a"; ' + "LATENCY={" * size,
+        'REGION_LIST = "' + '\\"' * size,
+        "x /*" * size + "REGION_LIST",
+        "graph [ " + '"' * size + '"',
+        " " * size + "topology E2EGraph\n" + " " * size,
+        ("graph" + " " * 1000) * (size // 1000),
+        "[" * size,
+    ):
+        with pytest.raises(ValueError):
+            read(tmp_path, text)
 
 
 def test_json_is_a_matrix(tmp_path: Path) -> None:
@@ -98,12 +251,18 @@ def test_the_rust_reader_names_the_converter(tmp_path: Path) -> None:
         ("graph [ ] ]", "line 1: found ]"),
         ("graph [ node [ label 1 ] ]", "a node has no id"),
         ("graph [ node [ id 0 ] node [ id 0 ] ]", "two nodes have the same id"),
-        (SHADOW.replace("target 0 latency \"30", "target 1 ]\n edge [ source 1 target 1 latency \"30"), "duplicate edge from second to second"),
         (SHADOW.replace('host_bandwidth_up "1 Gibit"', ""), "the node second has no uplink"),
         ('{"a": {"b": 1}}', "b has a column but no row"),
         ("[[1, 2], [3]]", "square array"),
         ("{1", "Expecting"),
-        ('REGION_LIST = "a", "b";\nLATENCY = {{1}};', "has 1 rows; expected a row and a column for each of 2 regions"),
+        ('REGION_LIST = "a", "b";\nLATENCY = {{1}};', "LATENCY has 1 rows of [1] values; expected a row and a column for each of 2 regions"),
+        (TWO.replace("LATENCY = LATENCY_NEW;", ""), "has LATENCY_OLD, LATENCY_NEW, but assigns none of them to LATENCY"),
+        (TWO.replace("LATENCY = LATENCY_NEW;", "LATENCY = measure();"), "LATENCY = measure ( ): expected an array"),
+        (TWO.replace("10,", "ten,"), "LATENCY_NEW has ten, which is not a number"),
+        (TWO.replace('"B"', '"B'), "line 1: a text has no closing quote"),
+        ('{"a": {"a": 1}, "a": {"a": 2}}', "a is present twice"),
+        ("[" * 100_000, "values are nested too deeply"),
+        ("<graphml/>", "format is unknown; expected one of gml, json, simblock, p2psim; scenarios read GraphML"),
         ("topology E2EGraph\nnode 1\n", "has no latencies"),
         ("a,b\n", "format is unknown; expected one of gml, json, simblock, p2psim"),
     ],

@@ -182,6 +182,109 @@ def test_latencies_between_regions() -> None:
     assert near < 100 <= far
 
 
+CITIES = ["ams", "fra", "syd"]
+PINGS = pandas.DataFrame([[1.0, 10, 200], [10, 2, 190], [200, 190, 3]], index=CITIES, columns=CITIES)
+BY_NAME = b"0,3,200,190\n1,200,1,10\n2,190,10,2\n"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        PINGS,
+        PINGS.loc[["fra", "ams", "syd"], ["syd", "ams", "fra"]],
+        PINGS.reset_index(),
+        polars.DataFrame(PINGS.to_numpy(), schema=CITIES),
+        polars.DataFrame(PINGS.reset_index()),
+        pyarrow.table(PINGS),
+    ],
+    ids=["frame", "other order", "column of names", "polars", "polars with names", "pyarrow"],
+)
+def test_frames_apply_by_name(frame: object) -> None:
+    graph = nx.cycle_graph(["syd", "ams", "fra"])
+    assert samara.network(graph, latency=frame).files["latency.csv"] == b",0,1,2\n" + BY_NAME
+    regions = samara.network(nx.cycle_graph(3), latency=frame, region=["syd", "ams", "fra"])
+    named = BY_NAME.replace(b"0,", b"syd,", 1).replace(b"\n1,", b"\nams,", 1).replace(b"\n2,", b"\nfra,", 1)
+    assert regions.files["latency.csv"] == b",syd,ams,fra\n" + named
+    assert sorted(samara.network(latency=frame).labels) == CITIES
+
+
+def test_series_and_mappings_apply_by_name() -> None:
+    graph = nx.cycle_graph(["syd", "ams", "fra"])
+    rates = {"ams": 1, "fra": 2, "syd": 3}
+    for uplink in (rates, pandas.Series(rates), [3, 1, 2], np.array([3, 1, 2])):
+        assert samara.network(graph, uplink=uplink).files["nodes.csv"] == b"node,uplink_bps\n0,3\n1,1\n2,2\n"
+
+
+def test_names_that_do_not_fit_are_errors() -> None:
+    graph = nx.cycle_graph(["syd", "ams", "fra"])
+    with pytest.raises(ValueError, match="latency has ams, fra, x, but nodes are syd, ams, fra .syd missing."):
+        samara.network(graph, latency=PINGS.rename(index={"syd": "x"}, columns={"syd": "x"}))
+    with pytest.raises(ValueError, match="latency has the rows ams, fra, syd, but the columns ams, fra, x"):
+        samara.network(graph, latency=PINGS.rename(columns={"syd": "x"}))
+    with pytest.raises(ValueError, match="latency has ams, fra, syd, but nodes are 0, 1, 2"):
+        samara.network(nx.cycle_graph(3), latency=PINGS)
+    with pytest.raises(ValueError, match="which are nodes in another order"):
+        samara.network(nx.Graph([(2, 0), (0, 1)]), latency=pandas.DataFrame(np.ones((3, 3))))
+    with pytest.raises(ValueError, match="uplink has ams, but nodes are syd"):
+        samara.network(graph, uplink={"ams": 1})
+    # A frame without names applies in the order of nodes, as an array does.
+    assert samara.network(graph, latency=pandas.DataFrame(PINGS.to_numpy())).files == samara.network(graph, latency=PINGS.to_numpy()).files
+
+
+def test_regions_of_a_graph_have_a_matrix() -> None:
+    graph = nx.cycle_graph(4)
+    nx.set_node_attributes(graph, {0: "eu", 1: "us", 2: "eu", 3: "us"}, "city")
+    found = samara.network(graph, latency=[[1, 50], [50, 2]], region="city")
+    assert found.files["latency.csv"] == b",eu,us\neu,1,50\nus,50,2\n" and found.notes == []
+    nx.set_node_attributes(graph, {0: "eu", 1: "us", 2: "eu", 3: "us"}, "region")
+    with pytest.warns(UserWarning, match=r"attributes of nodes have no effect: city \(4\)"):
+        same = samara.network(graph, latency=[[1, 50], [50, 2]])
+    assert same.files == found.files
+    assert small(network=same).load().points
+    with pytest.raises(ValueError, match="no node of the graph has the attribute 'town'"):
+        samara.network(graph, region="town")
+
+
+def test_edges_have_latencies_and_losses() -> None:
+    graph = nx.MultiGraph()
+    graph.add_edge("x", "y", latency=5, packet_loss=0.1, weight=2)
+    graph.add_edge("x", "y", latency=3, packet_loss=0.2)
+    graph.add_edge("y", "z", latency="4 ms")
+    with pytest.warns(UserWarning):
+        network = samara.network(graph)
+    assert network.files["latency.csv"] == b"source,destination,latency,packet_loss\n0,1,3,0.2\n1,2,4 ms,0\n"
+    spec = network.keys["latency_file"]
+    assert (spec["loss"], spec["paths"]) == ("packet_loss", "undirected")
+    assert network.notes == [
+        "network(): 1 edges repeat another edge (the first from x to y); two nodes have one link, with the least latency of its edges",
+        "network(): attributes of edges have no effect: weight (1)",
+    ]
+    assert small(network=network, columns=None, messages={"rate": 1, "duration": "1 s"}).load().points
+    with pytest.warns(UserWarning, match=r"attributes of edges have no effect: latency \(3\), packet_loss \(2\), weight \(1\)"):
+        samara.network(graph, latency="5 ms")
+    units = nx.Graph([(0, 1)])
+    nx.set_node_attributes(units, {0: 10, 1: 20}, "uplink_mbps")
+    assert samara.network(units).files["nodes.csv"] == b"node,uplink_mbps\n0,10\n1,20\n"
+
+
+def test_graphs_in_parts_are_errors_by_name() -> None:
+    graph = nx.disjoint_union(nx.cycle_graph(4), nx.empty_graph(1))
+    with pytest.raises(ValueError, match=r"^network\(\): node 4 has no edge"):
+        samara.network(graph, latency="10 ms")
+    parts = nx.Graph([("a", "b"), ("b", "c"), ("d", "e")])
+    with pytest.raises(ValueError, match="no path leads from its largest part to 2 of 5 nodes: d, e"):
+        samara.network(parts)
+
+
+def test_missing_latencies_name_the_pair_and_the_argument() -> None:
+    missing = [[0, float("nan"), 1], [None, 0, 1], [1, 1, 0]]
+    with pytest.raises(ValueError, match='the latency from 0 to 1 is missing; set one with others="100 ms"'):
+        samara.network(latency=missing)
+    network = samara.network(latency=missing, others="9 ms", topology={"kind": "full-mesh"})
+    assert network.files["latency.csv"] == b",0,1,2\n0,0,,1\n1,,0,1\n2,1,1,0\n"
+    assert small(network=network).load().points
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
