@@ -7,6 +7,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
 
 /// Maximum number of places for each size of prefix.
 ///
@@ -76,6 +77,131 @@ const LEVELS: usize = 3;
 /// The prefixes of an address: network, site, host.
 type Prefixes = [IpAddr; LEVELS];
 
+/// Amounts that hosts take of something that they share, such as bytes. All hosts share a maximum,
+/// and each prefix has a share of it.
+#[derive(Clone, Debug)]
+pub struct Amounts {
+    max: usize,
+    shares: Shares,
+    loopback_shares: bool,
+    all: usize,
+    /// Network, site and host can have the same first address.
+    by_prefix: BTreeMap<(usize, IpAddr), usize>,
+}
+
+impl Amounts {
+    /// Creates amounts of which nothing is taken.
+    pub const fn new(max: usize, shares: Shares) -> Self {
+        Self { max, shares, loopback_shares: false, all: 0, by_prefix: BTreeMap::new() }
+    }
+
+    /// Gives each loopback address the share of a host, for services that strangers of this machine
+    /// use.
+    #[must_use]
+    pub fn with_loopback_shares(self) -> Self {
+        Self { loopback_shares: true, ..self }
+    }
+
+    /// Takes an amount. `from` is `None` for transports without addresses, which have no share.
+    ///
+    /// # Errors
+    /// Less is left in all, or of a prefix of the address. Nothing is taken then.
+    pub fn take(&mut self, from: Option<IpAddr>, amount: usize) -> Result<(), Refusal> {
+        self.check_shares(from, amount)?;
+        if self.all.saturating_add(amount) > self.max {
+            return Err(Refusal::All);
+        }
+        self.add(from, amount);
+        Ok(())
+    }
+
+    /// Returns an amount that was taken from this address.
+    pub fn free(&mut self, from: Option<IpAddr>, amount: usize) {
+        self.all = self.all.saturating_sub(amount);
+        for prefix in prefixes_of(canonical(from)).into_iter().enumerate() {
+            if let Some(taken) = self.by_prefix.get_mut(&prefix) {
+                *taken = taken.saturating_sub(amount);
+                if *taken == 0 {
+                    self.by_prefix.remove(&prefix);
+                }
+            }
+        }
+    }
+
+    /// Returns the amount that all hosts have taken.
+    pub const fn taken(&self) -> usize {
+        self.all
+    }
+
+    /// Returns the number of prefixes that have taken something.
+    pub fn prefixes(&self) -> usize {
+        self.by_prefix.len()
+    }
+
+    fn check_shares(&self, from: Option<IpAddr>, amount: usize) -> Result<(), Refusal> {
+        let is_counted = |ip: &IpAddr| self.loopback_shares || !ip.is_loopback();
+        let Some(from) = from.map(|ip| ip.to_canonical()).filter(is_counted) else { return Ok(()) };
+        let prefixes = prefixes_of(from).into_iter().enumerate();
+        let is_too_much = |(prefix, share)| self.taken_by(prefix).saturating_add(amount) > share;
+        if prefixes.zip(self.shares.by_level()).any(is_too_much) { Err(Refusal::Prefix) } else { Ok(()) }
+    }
+
+    fn add(&mut self, from: Option<IpAddr>, amount: usize) {
+        if amount == 0 {
+            return;
+        }
+        self.all = self.all.saturating_add(amount);
+        for prefix in prefixes_of(canonical(from)).into_iter().enumerate() {
+            let taken = self.by_prefix.entry(prefix).or_insert(0);
+            *taken = taken.saturating_add(amount);
+        }
+    }
+
+    fn taken_by(&self, prefix: (usize, IpAddr)) -> usize {
+        self.by_prefix.get(&prefix).copied().unwrap_or(0)
+    }
+}
+
+/// Rates of something that hosts take, such as bytes a second. All hosts of a prefix share its rate,
+/// and can take the amount of a second at once.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    per_s: Shares,
+    /// The time at which each prefix has taken no more than its rate allows. Only times in the future
+    /// are kept.
+    even_at: BTreeMap<(usize, IpAddr), Instant>,
+}
+
+/// Number of prefixes beyond which [`Rates`] forgets those that are even.
+const EVEN_MAX: usize = 1_024;
+
+impl Rates {
+    /// Creates rates of which nothing is taken.
+    pub const fn new(per_s: Shares) -> Self {
+        Self { per_s, even_at: BTreeMap::new() }
+    }
+
+    /// Counts an amount, and returns the time to wait before it is taken.
+    pub fn take(&mut self, from: IpAddr, amount: usize, now: Instant) -> Duration {
+        if self.even_at.len() >= EVEN_MAX {
+            self.even_at.retain(|_, even_at| *even_at > now);
+        }
+        let mut wait = Duration::ZERO;
+        let prefixes = prefixes_of(from.to_canonical()).into_iter().enumerate();
+        for (prefix, per_s) in prefixes.zip(self.per_s.by_level()) {
+            let takes = Duration::from_secs_f64(amount as f64 / per_s.max(1) as f64);
+            let even_at = self.even_at.entry(prefix).or_insert(now);
+            *even_at = (*even_at).max(now) + takes;
+            wait = wait.max((*even_at - now).saturating_sub(Duration::from_secs(1)));
+        }
+        wait
+    }
+}
+
+fn canonical(from: Option<IpAddr>) -> IpAddr {
+    from.map_or(Ipv4Addr::UNSPECIFIED.into(), |ip| ip.to_canonical())
+}
+
 /// Places, each with the key of its holder. All hosts share a maximum, and each prefix has a share
 /// of it.
 ///
@@ -85,13 +211,10 @@ type Prefixes = [IpAddr; LEVELS];
 /// The owner calls [`free`](Self::free) when a handshake or a connection ends.
 #[derive(Clone, Debug)]
 pub struct Places<K> {
-    max: usize,
-    shares: Shares,
+    taken: Amounts,
     /// Holders, oldest first.
-    holders: BTreeMap<u64, (K, Prefixes)>,
+    holders: BTreeMap<u64, (K, Option<IpAddr>)>,
     by_key: BTreeMap<K, u64>,
-    /// Places taken by each prefix. Network, site and host can have the same first address.
-    taken: BTreeMap<(usize, IpAddr), usize>,
     next: u64,
     counters: PlaceCounters,
 }
@@ -100,14 +223,19 @@ impl<K: Clone + Ord> Places<K> {
     /// Creates free places.
     pub const fn new(max: usize, shares: Shares) -> Self {
         Self {
-            max,
-            shares,
+            taken: Amounts::new(max, shares),
             holders: BTreeMap::new(),
             by_key: BTreeMap::new(),
-            taken: BTreeMap::new(),
             next: 0,
             counters: PlaceCounters { refused_all: 0, refused_prefix: 0, evicted: 0 },
         }
+    }
+
+    /// Gives each loopback address the share of a host, for services that strangers of this machine
+    /// use.
+    #[must_use]
+    pub fn with_loopback_shares(self) -> Self {
+        Self { taken: self.taken.with_loopback_shares(), ..self }
     }
 
     /// Gives a newcomer a place. `from` is `None` for transports without addresses, which have no
@@ -117,7 +245,7 @@ impl<K: Clone + Ord> Places<K> {
     /// All places are taken, or all of a prefix of the address.
     pub fn take(&mut self, key: K, from: Option<IpAddr>) -> Result<(), Refusal> {
         self.check_shares(from)?;
-        if self.holders.len() >= self.max {
+        if self.holders.len() >= self.taken.max {
             self.counters.refused_all += 1;
             return Err(Refusal::All);
         }
@@ -135,7 +263,7 @@ impl<K: Clone + Ord> Places<K> {
     pub fn take_or_evict(&mut self, key: K, from: Option<IpAddr>) -> Result<Option<K>, Refusal> {
         self.check_shares(from)?;
         let mut evicted = None;
-        if self.holders.len() >= self.max {
+        if self.holders.len() >= self.taken.max {
             evicted = self.of_heaviest();
             let Some(holder) = &evicted else {
                 self.counters.refused_all += 1;
@@ -150,17 +278,10 @@ impl<K: Clone + Ord> Places<K> {
 
     /// Frees the place of a holder. Returns false if it has none, such as after its eviction.
     pub fn free(&mut self, key: &K) -> bool {
-        let Some((_, prefixes)) = self.by_key.remove(key).and_then(|age| self.holders.remove(&age)) else {
+        let Some((_, from)) = self.by_key.remove(key).and_then(|age| self.holders.remove(&age)) else {
             return false;
         };
-        for prefix in prefixes.into_iter().enumerate() {
-            if let Some(taken) = self.taken.get_mut(&prefix) {
-                *taken -= 1;
-                if *taken == 0 {
-                    self.taken.remove(&prefix);
-                }
-            }
-        }
+        self.taken.free(from, 1);
         true
     }
 
@@ -185,37 +306,25 @@ impl<K: Clone + Ord> Places<K> {
     }
 
     fn check_shares(&mut self, from: Option<IpAddr>) -> Result<(), Refusal> {
-        let Some(from) = from.map(|ip| ip.to_canonical()).filter(|ip| !ip.is_loopback()) else {
-            return Ok(());
-        };
-        let prefixes = prefixes_of(from).into_iter().enumerate();
-        let is_full = |(prefix, share)| self.taken_by(prefix) >= share;
-        if prefixes.zip(self.shares.by_level()).any(is_full) {
-            self.counters.refused_prefix += 1;
-            return Err(Refusal::Prefix);
-        }
-        Ok(())
-    }
-
-    fn taken_by(&self, prefix: (usize, IpAddr)) -> usize {
-        self.taken.get(&prefix).copied().unwrap_or(0)
+        let checked = self.taken.check_shares(from, 1);
+        self.counters.refused_prefix += u64::from(checked.is_err());
+        checked
     }
 
     fn insert(&mut self, key: K, from: Option<IpAddr>) {
         self.free(&key);
-        let prefixes = prefixes_of(from.map_or(Ipv4Addr::UNSPECIFIED.into(), |ip| ip.to_canonical()));
-        for prefix in prefixes.into_iter().enumerate() {
-            *self.taken.entry(prefix).or_insert(0) += 1;
-        }
+        self.taken.add(from, 1);
         self.by_key.insert(key.clone(), self.next);
-        self.holders.insert(self.next, (key, prefixes));
+        self.holders.insert(self.next, (key, from));
         self.next += 1;
     }
 
     /// Returns the oldest holder of the prefix with the most places.
     fn of_heaviest(&self) -> Option<K> {
-        let weight = |(age, (_, prefixes)): &(&u64, &(K, Prefixes))| {
-            let taken: [usize; LEVELS] = std::array::from_fn(|level| self.taken_by((level, prefixes[level])));
+        let weight = |(age, (_, from)): &(&u64, &(K, Option<IpAddr>))| {
+            let prefixes = prefixes_of(canonical(*from));
+            let taken: [usize; LEVELS] =
+                std::array::from_fn(|level| self.taken.taken_by((level, prefixes[level])));
             (taken, Reverse(**age))
         };
         self.holders.iter().max_by_key(weight).map(|(_, (key, _))| key.clone())

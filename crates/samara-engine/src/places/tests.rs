@@ -83,6 +83,51 @@ fn the_oldest_goes_first() {
     assert_eq!(Places::new(0, Shares::of(0)).take_or_evict(1, None), Err(Refusal::All));
 }
 
+#[test]
+fn amounts_have_the_same_shares() {
+    let mut bytes = Amounts::new(100, Shares { host: 10, site: 15, network: 30 });
+    assert_eq!(bytes.take(ip("2001:db8:1:1::1"), 11), Err(Refusal::Prefix));
+    assert_eq!(bytes.take(ip("2001:db8:1:1::1"), 10), Ok(()));
+    assert_eq!(bytes.take(ip("2001:db8:1:2::1"), 10), Err(Refusal::Prefix), "the same site");
+    assert_eq!(bytes.take(ip("2001:db8:1:2::1"), 5), Ok(()));
+    assert_eq!(bytes.take(ip("127.0.0.1"), 85), Ok(()), "loopback has no share");
+    assert_eq!((bytes.take(ip("198.51.100.7"), 1), bytes.taken()), (Err(Refusal::All), 100));
+    bytes.free(ip("2001:db8:1:1::1"), 10);
+    assert_eq!(bytes.take(ip("198.51.100.7"), 10), Ok(()));
+    for (from, amount) in [("2001:db8:1:2::1", 5), ("127.0.0.1", 85), ("198.51.100.7", 10)] {
+        bytes.free(ip(from), amount);
+    }
+    assert_eq!((bytes.taken(), bytes.prefixes()), (0, 0));
+}
+
+#[test]
+fn rates_are_shared_by_prefix() {
+    let start = Instant::now();
+    let mut rates = Rates::new(Shares { host: 100, site: 200, network: 400 });
+    let mut take = |from: &str, amount, at_ms| {
+        rates.take(ip(from).unwrap(), amount, start + Duration::from_millis(at_ms)).as_millis()
+    };
+    assert_eq!(take("2001:db8:1:1::1", 100, 0), 0, "a second's amount at once");
+    assert_eq!(take("2001:db8:1:1::2", 100, 0), 1_000, "of the same host");
+    assert_eq!(take("2001:db8:1:2::1", 50, 0), 250, "of the same site: 250 at 200 a second");
+    assert_eq!(take("2001:db8:2::1", 50, 0), 0, "elsewhere");
+    assert_eq!(take("2001:db8:1:1::1", 50, 2_000), 0, "after a while");
+    // What is even is forgotten.
+    for host in 0..2_000 {
+        take(&format!("2001:db8:{host:x}::1"), 1, 100_000 + 100 * host);
+    }
+    assert!(rates.even_at.len() < EVEN_MAX + 3, "{}", rates.even_at.len());
+}
+
+/// Processes of this machine that are strangers to each other have the addresses of a host each.
+#[test]
+fn loopback_addresses_can_have_shares() {
+    let mut places = Places::new(64, Shares::of(64)).with_loopback_shares();
+    for (from, expected) in [("127.0.0.2", 4), ("127.0.0.3", 4), ("::1", 4)] {
+        assert_eq!(take_all(&mut places, (0..9).map(|_| from.to_owned())), expected, "{from}");
+    }
+}
+
 proptest! {
     /// No order of inputs exceeds a limit, refuses a host with room, or leaves anything behind.
     #[test]
@@ -128,6 +173,6 @@ proptest! {
         for key in held.keys() {
             prop_assert!(places.free(key));
         }
-        prop_assert!(places.is_empty() && places.taken.is_empty() && places.by_key.is_empty());
+        prop_assert!(places.is_empty() && places.taken.prefixes() == 0 && places.by_key.is_empty());
     }
 }
