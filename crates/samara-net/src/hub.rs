@@ -19,19 +19,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samara_engine::outbox::{self, Lane, Outgoing};
+use samara_engine::places::{Places, Shares};
 use samara_engine::{Driver, Engine, Frame, Input, LinkRequest, PeerId, PeerIdentity};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept, host};
+use crate::link::{Established, LINGER, Link, Links, Order, Ports, Report, accept};
 use crate::status::{Closed, Counters};
 
 /// The longest wait when nothing is due.
@@ -110,18 +111,27 @@ pub(crate) struct Limits {
     /// Bytes of frames between the outbox and the socket, for each link. A link with nothing in
     /// flight takes one frame of any length.
     pub(crate) in_flight_bytes: usize,
+    /// Handshakes with nodes that dialled. If all are taken, a newcomer gets the place of the oldest
+    /// one of the prefix with the most.
     pub(crate) pending_max: usize,
-    /// Handshakes with nodes that dialled from one host.
-    pub(crate) pending_per_ip_max: usize,
-    /// Handshakes and links with nodes that dialled from one host.
-    pub(crate) inbound_per_ip_max: usize,
+    /// Handshakes and links with nodes that dialled, by the prefixes of their addresses.
+    pub(crate) inbound: Shares,
     pub(crate) dials_max: usize,
+}
+
+/// Returns the shares of inbound links: some for a host, twice and four times as many for a site and
+/// a network, but a quarter of all links is left to others.
+#[cfg(feature = "mconnection")]
+pub(crate) fn inbound_shares(per_host: usize, max: usize) -> Shares {
+    let most = (max - max / 4).max(per_host);
+    let Shares { host, site, network } = Shares::per_host(per_host);
+    Shares { host, site: site.min(most), network: network.min(most) }
 }
 
 pub(crate) enum Attempt<L: LinkLayer> {
     Dialled(L::Name, Attempted<L>),
-    /// Another node dialled this one's listener.
-    Greeted(SocketAddr, Attempted<L>),
+    /// Another node dialled this one's listener. The number is that of its places.
+    Greeted(u64, SocketAddr, Attempted<L>),
     /// The layer's own server has accepted a connection.
     Offered(Box<Established<L>>),
 }
@@ -131,6 +141,12 @@ pub(crate) enum Turn<L: LinkLayer> {
     Attempt(Attempt<L>),
     Accepted(TcpStream, SocketAddr),
     Woken,
+}
+
+/// A handshake with a node that dialled.
+struct Greeting {
+    remote: SocketAddr,
+    task: AbortHandle,
 }
 
 /// Events of the engine and of links, in order.
@@ -155,8 +171,13 @@ pub(crate) struct Hub<L: LinkLayer> {
     channels: Vec<ChannelQueue>,
     listener: Option<TcpListener>,
     dialling: BTreeSet<L::Name>,
-    /// Handshakes with nodes that dialled, by host.
-    greeting: BTreeMap<IpAddr, usize>,
+    /// Handshakes with nodes that dialled, by the number of their places.
+    greetings: BTreeMap<u64, Greeting>,
+    pending: Places<u64>,
+    /// The places of these, and of links with nodes that dialled.
+    inbound: Places<u64>,
+    /// The number of the last places.
+    greeted: u64,
     connections: u64,
     tasks: JoinSet<()>,
     attempts: (UnboundedSender<Attempt<L>>, UnboundedReceiver<Attempt<L>>),
@@ -186,7 +207,10 @@ impl<L: LinkLayer> Hub<L> {
             channels,
             listener,
             dialling: BTreeSet::new(),
-            greeting: BTreeMap::new(),
+            greetings: BTreeMap::new(),
+            pending: Places::new(limits.pending_max, Shares::of(limits.pending_max)),
+            inbound: Places::new(usize::MAX, limits.inbound).with_loopback_shares(),
+            greeted: 0,
             connections: 0,
             tasks: JoinSet::new(),
             attempts: unbounded_channel(),
@@ -226,13 +250,8 @@ impl<L: LinkLayer> Hub<L> {
             Turn::Report(connection, report) => self.handle_reports((connection, report)),
             Turn::Attempt(attempt) => self.handle_attempt(attempt),
             Turn::Accepted(stream, remote) => {
-                let pending: usize = self.greeting.values().sum();
-                let of_ip = self.greeting.get(&host(remote.ip())).copied().unwrap_or(0);
-                let inbound = || of_ip + self.links.inbound(Some(remote.ip()));
-                if pending < self.limits.pending_max
-                    && of_ip < self.limits.pending_per_ip_max
-                    && inbound() < self.limits.inbound_per_ip_max
-                {
+                self.greeted += 1;
+                if self.take_places(self.greeted, remote) {
                     return Some((stream, remote));
                 }
                 self.refuse(remote, Closed::Full);
@@ -313,17 +332,38 @@ impl<L: LinkLayer> Hub<L> {
         });
     }
 
+    /// Takes the places of a handshake. A silent one may lose its own, and then ends.
+    fn take_places(&mut self, number: u64, remote: SocketAddr) -> bool {
+        let from = Some(remote.ip());
+        if self.inbound.take(number, from).is_err() {
+            return false;
+        }
+        let Ok(evicted) = self.pending.take_or_evict(number, from) else {
+            self.inbound.free(&number);
+            return false;
+        };
+        if let Some(evicted) = evicted {
+            self.inbound.free(&evicted);
+            if let Some(Greeting { remote, task }) = self.greetings.remove(&evicted) {
+                task.abort();
+                self.refuse(remote, Closed::Evicted);
+            }
+        }
+        true
+    }
+
+    /// Performs the handshake with the node that [`handle`](Self::handle) has just returned.
     pub(crate) fn greet(
         &mut self,
         remote: SocketAddr,
         greeting: impl Future<Output = Attempted<L>> + Send + 'static,
     ) {
-        *self.greeting.entry(host(remote.ip())).or_insert(0) += 1;
-        let attempts = self.attempts.0.clone();
-        self.tasks.spawn(async move {
+        let (attempts, number) = (self.attempts.0.clone(), self.greeted);
+        let task = self.tasks.spawn(async move {
             // Fails only if the node is stopping.
-            let _ = attempts.send(Attempt::Greeted(remote, greeting.await));
+            let _ = attempts.send(Attempt::Greeted(number, remote, greeting.await));
         });
+        self.greetings.insert(number, Greeting { remote, task });
     }
 
     /// Returns the queues for a layer with its own server: connections, and reports of links.
@@ -343,7 +383,7 @@ impl<L: LinkLayer> Hub<L> {
         match attempt {
             Attempt::Dialled(name, result) => {
                 self.dialling.remove(&name);
-                let Err(why) = result.and_then(|new| self.admit(new)) else { return };
+                let Err(why) = result.and_then(|new| self.admit(new, None)) else { return };
                 tracing::debug!(?name, %why, "a dial failed");
                 self.count(&why);
                 self.push_event(Event::DialFailed(name, why));
@@ -351,20 +391,20 @@ impl<L: LinkLayer> Hub<L> {
                     self.driver.input(Input::DialFailed { identity: self.layer.identity(&name) });
                 }
             }
-            Attempt::Greeted(remote, result) => {
-                if let Some(count) = self.greeting.get_mut(&host(remote.ip())) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.greeting.remove(&host(remote.ip()));
-                    }
+            Attempt::Greeted(number, remote, result) => {
+                // It may have lost its places at the same moment, and is refused already.
+                if self.greetings.remove(&number).is_none() {
+                    return;
                 }
-                if let Err(why) = result.and_then(|new| self.admit(new)) {
+                self.pending.free(&number);
+                if let Err(why) = result.and_then(|new| self.admit(new, Some(number))) {
+                    self.inbound.free(&number);
                     self.refuse(remote, why);
                 }
             }
             Attempt::Offered(new) => {
                 let remote = new.remote;
-                if let Err(why) = self.admit(*new) {
+                if let Err(why) = self.admit(*new, None) {
                     self.refuse(remote, why);
                 }
             }
@@ -372,7 +412,8 @@ impl<L: LinkLayer> Hub<L> {
     }
 
     /// Turns a connection into a link, unless there is no room for it or the existing link wins.
-    fn admit(&mut self, new: Established<L>) -> Result<(), Closed> {
+    /// `place` is the number of its places.
+    fn admit(&mut self, new: Established<L>, place: Option<u64>) -> Result<(), Closed> {
         if self.is_stopping {
             return Err(Closed::Here);
         }
@@ -391,11 +432,11 @@ impl<L: LinkLayer> Hub<L> {
             self.take_down(peer, Closed::Duplicate);
         }
         self.layer.admit(&self.links, &new)?;
-        self.bring_up(new);
+        self.bring_up(new, place);
         Ok(())
     }
 
-    fn bring_up(&mut self, new: Established<L>) {
+    fn bring_up(&mut self, new: Established<L>, place: Option<u64>) {
         let Established { name, remote, info, about, number, traffic, connection } = new;
         self.connections += 1;
         let number = number.unwrap_or(self.connections);
@@ -411,6 +452,7 @@ impl<L: LinkLayer> Hub<L> {
             name,
             outbound: info.outbound,
             ip: remote.ip(),
+            place,
             about,
             orders,
             task,
@@ -429,6 +471,9 @@ impl<L: LinkLayer> Hub<L> {
     pub(crate) fn take_down(&mut self, peer: PeerId, why: Closed) {
         let Some(link) = self.links.remove(peer) else { return };
         link.task.abort();
+        if let Some(place) = link.place {
+            self.inbound.free(&place);
+        }
         tracing::debug!(name = ?link.name, %why, "a link is down");
         let (up, down) = link.traffic.counts();
         self.counters.bytes_up += up;

@@ -131,6 +131,8 @@ pub(crate) struct Link<L: LinkLayer> {
     pub(crate) name: L::Name,
     pub(crate) outbound: bool,
     pub(crate) ip: IpAddr,
+    /// The number of its places, if the peer dialled this node's listener.
+    pub(crate) place: Option<u64>,
     pub(crate) about: L::About,
     pub(crate) orders: UnboundedSender<Order<FrameOf<L>>>,
     pub(crate) task: AbortHandle,
@@ -215,6 +217,12 @@ impl<L: LinkLayer> Links<L> {
 
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Returns the number of peers that have a number, with a link or without.
+    #[cfg(feature = "ring")]
+    pub(crate) fn numbered(&self) -> usize {
+        self.by_peer.len()
     }
 
     /// Counts the links that peers at the host of an address dialled, or at any host if it is

@@ -65,6 +65,13 @@ pub enum Closed {
     Duplicate,
     #[error("the limit of connections is reached")]
     Full,
+    /// The handshake was the oldest of the prefix of addresses with the most, when all places were
+    /// taken.
+    #[error("the handshake made room for another one")]
+    Evicted,
+    /// The peer did not take what it had asked for.
+    #[error("the peer does not take its answers")]
+    Stalled,
     #[error("this node closed the link")]
     Here,
 }
@@ -96,6 +103,8 @@ impl Closed {
             Self::Ended(_) => "ended",
             Self::Duplicate => "duplicate",
             Self::Full => "full",
+            Self::Evicted => "evicted",
+            Self::Stalled => "stalled",
             Self::Here => "here",
         }
     }

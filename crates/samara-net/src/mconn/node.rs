@@ -16,7 +16,7 @@ use super::codec::CatCodec;
 use super::handshake::Handshake;
 use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress, Versions, is_text};
 use super::layer::Channels;
-use crate::hub::{self, ChannelQueue, Hub, Limits};
+use crate::hub::{self, ChannelQueue, Hub, Limits, inbound_shares};
 use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
 const REQUESTS: usize = 1024;
@@ -76,9 +76,13 @@ pub struct Options {
     pub redial_max: Duration,
     /// Maximum number of links with peers that dialled (`max_num_inbound_peers`).
     pub max_inbound: usize,
-    /// Maximum number of links and handshakes with peers of one IP address that dialled.
+    /// Maximum number of links and handshakes with peers of one IPv4 address, or one /64 of IPv6,
+    /// that dialled. A /24 (/56) has twice as many, a /16 (/48) four times, and at most three
+    /// quarters of `max_inbound`.
     pub max_inbound_per_ip: usize,
-    /// Maximum number of handshakes with peers that dialled. The node hangs up on further peers.
+    /// Maximum number of handshakes with peers that dialled. A sixteenth of them is for one IPv4
+    /// address, or one /64 of IPv6. If all are taken, the oldest one of the prefix with the most
+    /// makes room for a further peer.
     pub max_pending: usize,
     /// Maximum number of unread events. The node drops and counts further ones.
     pub events: usize,
@@ -254,8 +258,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
-            pending_per_ip_max: usize::MAX,
-            inbound_per_ip_max: options.max_inbound_per_ip,
+            inbound: inbound_shares(options.max_inbound_per_ip, options.max_inbound),
             // Each persistent peer has at most one dial at a time.
             dials_max: usize::MAX,
         };

@@ -1,9 +1,11 @@
 //! The rounds of a node as senders see them: rounds that accept payloads, and finished rounds.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use samara_engine::places::{Places, Shares};
 use samara_mix::{Batch, Group, Plan, Sealed, SenderId};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
@@ -46,8 +48,9 @@ pub struct GatewayStatus {
     pub abandoned: u64,
     /// Refused calls by the limit that they exceeded: `registrations`, `message_bytes`,
     /// `message_slots`, `waiting`, `waiting_address`, `receive_timeout`, `sender_share`, `room`,
-    /// `waiters`. Also `not_open` (the round accepts no payloads here), `unknown_sender` (no shared
-    /// secret), and `wrong_form` (another group or another size of the team).
+    /// `waiters`, `results`. Also `not_open` (the round accepts no payloads here), `unknown_round`
+    /// (this node does not have it), `unknown_sender` (no shared secret), and `wrong_form` (another
+    /// group or another size of the team).
     pub refused: BTreeMap<&'static str, u64>,
     pub waiters: usize,
     /// Durations of the last finished rounds, in order of completion.
@@ -101,7 +104,12 @@ pub(super) struct Board {
     ended: VecDeque<(u64, Arc<Ended>)>,
     /// The board may have forgotten rounds up to this one.
     forgotten: Option<u64>,
-    waiters: BTreeMap<u64, Vec<Waiter>>,
+    /// Rounds in which the payloads are on their way through the team.
+    running: BTreeSet<u64>,
+    /// By round, with the numbers of their places.
+    waiters: BTreeMap<u64, Vec<(u64, Waiter)>>,
+    places: Places<u64>,
+    waited: u64,
     rounds: watch::Sender<OpenRounds>,
     times: VecDeque<RoundTimes>,
     refused: Tally,
@@ -116,6 +124,7 @@ impl Board {
         rounds: watch::Sender<OpenRounds>,
         refused: Tally,
     ) -> Self {
+        let waiters_max = options.waiters_max;
         Self {
             node,
             options,
@@ -125,7 +134,10 @@ impl Board {
             mixing: BTreeMap::new(),
             ended: VecDeque::new(),
             forgotten: None,
+            running: BTreeSet::new(),
             waiters: BTreeMap::new(),
+            places: Places::new(waiters_max, Shares::of(waiters_max)).with_loopback_shares(),
+            waited: 0,
             rounds,
             times: VecDeque::new(),
             refused,
@@ -157,8 +169,14 @@ impl Board {
         self.announce();
     }
 
+    /// Records that the round has its payloads.
+    pub(super) fn start(&mut self, round: u64) {
+        self.leave(round);
+        self.running.insert(round);
+    }
+
     /// Withdraws the announcement of [`join`](Self::join): the round has its payloads or has ended.
-    pub(super) fn leave(&mut self, round: u64) {
+    fn leave(&mut self, round: u64) {
         if self.joined.remove(&round).is_some() {
             self.announce();
         }
@@ -276,6 +294,7 @@ impl Board {
     /// Ends a round, and sends the result to its waiters.
     pub(super) fn end(&mut self, round: u64, ended: Ended, now: Instant) {
         self.leave(round);
+        self.running.remove(&round);
         if self.open.remove(&round).is_some() {
             self.announce();
         }
@@ -288,7 +307,8 @@ impl Board {
             self.note_times(round, &mixing, now);
         }
         let ended = Arc::new(ended);
-        for waiter in self.waiters.remove(&round).into_iter().flatten() {
+        for (number, waiter) in self.waiters.remove(&round).into_iter().flatten() {
+            self.places.free(&number);
             // Fails only if the waiter has given up.
             let _ = waiter.send(Ok(Arc::clone(&ended)));
         }
@@ -316,32 +336,70 @@ impl Board {
         self.times.push_back(times);
     }
 
-    /// Sends the result of a round, once it has ended.
-    pub(super) fn wait_for(&mut self, round: u64, answer: Waiter) {
-        let known = self.ended.iter().find(|(ended, _)| *ended == round);
-        let is_known_to_run = self.open.contains_key(&round) || self.mixing.contains_key(&round);
-        let answer_now = match known {
-            Some((_, ended)) => Some(Ok(Arc::clone(ended))),
-            None if !is_known_to_run && self.forgotten.is_some_and(|oldest| round <= oldest) => {
-                Some(Err(Status::not_found("the round has ended, and this node no longer has its result")))
-            }
-            None => None,
-        };
-        if let Some(answered) = answer_now {
+    /// Sends the result of a round to an address, once the round has ended. Rounds that this node
+    /// does not have may never end, so nobody waits for them here.
+    pub(super) fn wait_for(&mut self, round: u64, from: IpAddr, answer: Waiter) {
+        if let Some((_, ended)) = self.ended.iter().find(|(ended, _)| *ended == round) {
             // Fails only if the waiter has given up.
-            return drop(answer.send(answered));
+            return drop(answer.send(Ok(Arc::clone(ended))));
         }
-        if self.waiters() >= self.options.waiters_max {
-            self.waiters.retain(|_, waiters| {
-                waiters.retain(|waiter| !waiter.is_closed());
-                !waiters.is_empty()
+        let is_here = self.open.contains_key(&round)
+            || self.joined.contains_key(&round)
+            || self.mixing.contains_key(&round)
+            || self.running.contains(&round);
+        if !is_here {
+            let has_ended = self.forgotten.is_some_and(|oldest| round <= oldest);
+            self.refused.count("unknown_round");
+            let status = if has_ended {
+                "the round has ended, and this node no longer has its result"
+            } else {
+                "this node does not have the round"
+            };
+            return drop(answer.send(Err(Status::not_found(status))));
+        }
+        self.waited += 1;
+        let number = self.waited;
+        let mut taken = self.places.take_or_evict(number, Some(from));
+        if taken.is_err() {
+            self.forget_closed();
+            taken = self.places.take_or_evict(number, Some(from));
+        }
+        match taken {
+            Ok(None) => {}
+            Ok(Some(evicted)) => self.evict(evicted),
+            Err(_) => {
+                self.refused.count("waiters");
+                return drop(answer.send(Err(waiters_full())));
+            }
+        }
+        self.waiters.entry(round).or_default().push((number, answer));
+    }
+
+    /// Frees the places of waiters that have given up.
+    fn forget_closed(&mut self) {
+        let places = &mut self.places;
+        self.waiters.retain(|_, waiters| {
+            waiters.retain(|(number, waiter)| {
+                let is_closed = waiter.is_closed();
+                if is_closed {
+                    places.free(number);
+                }
+                !is_closed
             });
+            !waiters.is_empty()
+        });
+    }
+
+    /// Ends the wait that has lost its place to a newcomer.
+    fn evict(&mut self, evicted: u64) {
+        self.refused.count("waiters");
+        for waiters in self.waiters.values_mut() {
+            if let Some(at) = waiters.iter().position(|(number, _)| *number == evicted) {
+                let (_, waiter) = waiters.remove(at);
+                // Fails only if the waiter has given up.
+                return drop(waiter.send(Err(waiters_full())));
+            }
         }
-        if self.waiters() >= self.options.waiters_max {
-            self.refused.count("waiters");
-            return drop(answer.send(Err(Status::resource_exhausted("too many requests wait for results"))));
-        }
-        self.waiters.entry(round).or_default().push(answer);
     }
 
     fn waiters(&self) -> usize {
@@ -359,6 +417,10 @@ impl Board {
             ..self.status.clone()
         }
     }
+}
+
+fn waiters_full() -> Status {
+    Status::resource_exhausted("too many requests wait for results")
 }
 
 /// A slot that fills a batch. A dummy comes out like a payload with random content. Nothing keeps

@@ -7,11 +7,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
+use prost::Message;
+use samara_engine::places::{Places, Rates};
 use samara_mix::{Config, Group, KeyPair, Outcome, Sealed, SenderId};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -54,6 +57,8 @@ pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
 pub(super) const MESSAGE_SLOTS: usize = 128;
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
+/// Maximum number of results that leave at once: 64 MiB of parts.
+pub(super) const RESULTS_MAX: usize = 256;
 /// Maximum bytes of a request without payloads: the longest has an element of the group.
 const REQUEST_BYTES_MAX: usize = 1 << 10;
 
@@ -75,6 +80,10 @@ pub(super) struct Inner {
     pub(super) rounds: watch::Receiver<OpenRounds>,
     /// Bytes of payloads in calls that have not ended.
     pub(super) waiting: Arc<Quota>,
+    /// Bytes of announcements and results that leave.
+    pub(super) rates: Mutex<Rates>,
+    /// The number of the last result, and those that are leaving: each holds a part in memory.
+    pub(super) results: Mutex<(u64, Places<u64>)>,
     pub(super) registrations: Registrations,
     /// Registrations compute one after another: together they take one core at most.
     pub(super) agreeing: Semaphore,
@@ -99,7 +108,7 @@ impl Gateway {
 
     async fn register(self, call: Call<RegisterRequest>) -> Result<Response<RegisterReply>, Status> {
         let sender = caller(&call)?.sender();
-        if !self.0.registrations.take(sender, origin(call.extensions()), Instant::now()) {
+        if !self.0.registrations.take(sender, origin(call.extensions()).ip, Instant::now()) {
             let status = "too many registrations within a minute; try again later";
             return Err(self.refuse("registrations", Status::resource_exhausted(status)));
         }
@@ -121,15 +130,23 @@ impl Gateway {
         }))
     }
 
-    fn watch(&self) -> Response<Parts<OpenRounds>> {
+    /// Announces open rounds. One call is enough for a connection: several share the rate of one.
+    fn watch(&self, origin: Origin) -> Response<Parts<OpenRounds>> {
         let mut rounds = self.0.rounds.clone();
         rounds.mark_changed();
-        let interval = self.0.options.announce_interval;
-        let states = stream::unfold((rounds, Duration::ZERO), move |(mut rounds, wait)| async move {
-            tokio::time::sleep(wait).await;
-            rounds.changed().await.ok()?;
-            let state = rounds.borrow_and_update().clone();
-            Some((Ok(state), (rounds, interval)))
+        let Origin { ip, watches } = origin;
+        let open = OpenWatch::new(watches);
+        let inner = Arc::clone(&self.0);
+        let states = stream::unfold((rounds, true), move |(mut rounds, is_first)| {
+            let interval = if is_first { Duration::ZERO } else { inner.options.announce_interval };
+            let (inner, wait) = (Arc::clone(&inner), interval * open.count());
+            async move {
+                tokio::time::sleep(wait).await;
+                rounds.changed().await.ok()?;
+                let state = rounds.borrow_and_update().clone();
+                inner.pace(ip, state.encoded_len()).await;
+                Some((Ok(state), (rounds, false)))
+            }
         });
         Response::new(Box::pin(states))
     }
@@ -199,14 +216,83 @@ impl Gateway {
     }
 
     async fn result(self, call: Call<ResultRequest>) -> Result<Response<Parts<ResultPart>>, Status> {
+        let from = origin(call.extensions()).ip;
         let round = call.into_inner().round;
-        let ended = self.ask(move |task, answer| task.wait_for(round, answer)).await??;
+        let ended = self.ask(move |task, answer| task.wait_for(round, from, answer)).await??;
+        let leaving = Leaving::new(&self.0, from).ok_or_else(|| {
+            self.refuse(
+                "results",
+                Status::resource_exhausted("too many results are being sent; try again later"),
+            )
+        })?;
         let count = match &*ended {
             Ended::Delivered(outcomes) => outcomes.len(),
             Ended::Failed { .. } => 1,
         };
-        let parts = stream::iter((0..count).step_by(PART_SLOTS)).map(move |from| Ok(part(&ended, from)));
+        let parts = stream::iter((0..count).step_by(PART_SLOTS)).then(move |slot| {
+            let part = part(&ended, slot);
+            let inner = Arc::clone(&leaving.inner);
+            async move {
+                inner.pace(from, part.encoded_len()).await;
+                Ok(part)
+            }
+        });
         Ok(Response::new(Box::pin(parts)))
+    }
+}
+
+impl Inner {
+    /// Waits until the address may get this many bytes.
+    async fn pace(&self, to: IpAddr, bytes: usize) {
+        let wait = {
+            let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+            rates.take(to, bytes, Instant::now())
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// A call that receives announcements, counted until it is dropped.
+struct OpenWatch(Arc<AtomicU32>);
+
+impl OpenWatch {
+    fn new(watches: Arc<AtomicU32>) -> Self {
+        watches.fetch_add(1, Ordering::Relaxed);
+        Self(watches)
+    }
+
+    /// Returns the number of such calls of the connection.
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed).max(1)
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The place of a result that leaves, free again when this is dropped.
+struct Leaving {
+    inner: Arc<Inner>,
+    number: u64,
+}
+
+impl Leaving {
+    fn new(inner: &Arc<Inner>, to: IpAddr) -> Option<Self> {
+        let mut results = inner.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, places) = &mut *results;
+        *last += 1;
+        places.take(*last, Some(to)).ok()?;
+        Some(Self { inner: Arc::clone(inner), number: *last })
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let mut results = self.inner.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.1.free(&self.number);
     }
 }
 
@@ -218,9 +304,10 @@ pub(super) fn share_exceeded(share: usize) -> Status {
     Status::resource_exhausted(format!("a sender may have {share} payloads in this round"))
 }
 
-/// Returns the host of the address that a call comes from.
-fn origin(extensions: &http::Extensions) -> IpAddr {
-    extensions.get::<Origin>().map_or(Ipv4Addr::UNSPECIFIED.into(), |origin| origin.0)
+/// Returns the connection that a call comes from.
+fn origin(extensions: &http::Extensions) -> Origin {
+    let unknown = || Origin { ip: Ipv4Addr::UNSPECIFIED.into(), watches: Arc::default() };
+    extensions.get::<Origin>().cloned().unwrap_or_else(unknown)
 }
 
 /// The part of a result that begins at slot `from`.
@@ -250,11 +337,13 @@ impl Answers for Gateway {
                 small().unary(method, request).await
             }
             WATCH => {
-                let method = service_fn(move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch())));
+                let origin = origin(request.extensions());
+                let watch = move |_: Call<WatchRequest>| std::future::ready(Ok(self.watch(origin.clone())));
+                let method = service_fn(watch);
                 small().server_streaming(method, request).await
             }
             SUBMIT => {
-                let part = self.0.waiting.part(origin(request.extensions()));
+                let part = self.0.waiting.part(origin(request.extensions()).ip);
                 let refused = self.0.refused.clone();
                 let request = request.map(|body| Body::new(Metered::new(body, part, refused)));
                 let bytes_max = message_bytes_max(self.0.group);

@@ -2,13 +2,15 @@
 //!
 //! A connection is made once. To reconnect, the caller dials again.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use http::{Response, Uri};
@@ -17,11 +19,12 @@ use hyper::client::conn::http2;
 use hyper::server;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use samara_engine::places::{Places, Refusal, Shares};
 use samara_mix::MixFrame;
 use samara_mix::wire::{self, Limits};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
@@ -37,9 +40,9 @@ use tower_service::Service;
 use super::node::Tally;
 use super::options::{Sockets, Windows};
 use super::proto::Ack;
-use super::quota::{Exhausted, Part, Quota};
+use super::quota::Part;
 use crate::identity::{Fingerprint, SERVER_NAME};
-use crate::link::{accept, host, set_up};
+use crate::link::{accept, set_up};
 use crate::status::Closed;
 
 /// The application protocol of all connections.
@@ -157,18 +160,89 @@ pub(super) struct Listening {
     pub(super) windows: Windows,
     pub(super) timeout: Duration,
     pub(super) pending_max: usize,
+    pub(super) pending_shares: Shares,
     pub(super) connections_max: usize,
-    pub(super) connections_per_address_max: usize,
+    /// The connections of a host, those in their handshake included. Each loopback address is a
+    /// host.
+    pub(super) shares: Shares,
     /// Maximum concurrent calls of a connection.
     pub(super) calls_max: u32,
     /// Time without a call after which the connection is closed; `None` for never.
     pub(super) idle_timeout: Option<Duration>,
+    /// Time within which the caller must take each part of an answer; `None` for no limit.
+    pub(super) send_timeout: Option<Duration>,
     pub(super) tally: Tally,
 }
 
-/// The host of the address that a call comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin(pub(super) IpAddr);
+/// The connection that a call comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) ip: IpAddr,
+    /// Number of its calls that receive announcements.
+    pub(super) watches: Arc<AtomicU32>,
+}
+
+/// The connections of a server. One in its handshake can lose its place to a newcomer.
+struct Doors {
+    pending: Places<u64>,
+    all: Places<u64>,
+    tasks: BTreeMap<u64, AbortHandle>,
+    last: u64,
+}
+
+impl Doors {
+    /// Takes the places of a connection. Returns its number.
+    fn take(&mut self, from: IpAddr, tally: &Tally) -> Option<u64> {
+        self.last += 1;
+        let why = match self.all.take(self.last, Some(from)) {
+            Err(Refusal::Prefix) => ADDRESS_FULL,
+            Err(Refusal::All) => Closed::Full.name(),
+            Ok(()) => match self.pending.take_or_evict(self.last, Some(from)) {
+                Ok(evicted) => {
+                    if let Some(evicted) = evicted {
+                        tally.count(Closed::Evicted.name());
+                        // Its task ends later.
+                        self.all.free(&evicted);
+                        self.tasks.remove(&evicted).inspect(AbortHandle::abort);
+                    }
+                    return Some(self.last);
+                }
+                Err(_) => {
+                    self.all.free(&self.last);
+                    ADDRESS_FULL
+                }
+            },
+        };
+        tally.count(why);
+        None
+    }
+}
+
+/// The places of a connection, free again when this is dropped.
+struct Place {
+    doors: Arc<Mutex<Doors>>,
+    number: u64,
+}
+
+impl Place {
+    fn doors(&self) -> MutexGuard<'_, Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the handshake: the connection keeps its other place.
+    fn secured(&self) {
+        let mut doors = self.doors();
+        doors.pending.free(&self.number);
+        doors.tasks.remove(&self.number);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.secured();
+        self.doors().all.free(&self.number);
+    }
+}
 
 /// The cause in metrics of connections beyond the limit of an address.
 const ADDRESS_FULL: &str = "address_full";
@@ -178,31 +252,26 @@ impl Listening {
     /// dropped.
     pub(super) async fn serve<S: Answers>(self, listener: TcpListener, service: S) {
         let this = Arc::new(self);
-        let places = Quota::new(this.connections_max, this.connections_per_address_max);
-        let pending = Arc::new(Semaphore::new(this.pending_max));
+        let doors = Arc::new(Mutex::new(Doors {
+            pending: Places::new(this.pending_max, this.pending_shares),
+            all: Places::new(this.connections_max, this.shares).with_loopback_shares(),
+            tasks: BTreeMap::new(),
+            last: 0,
+        }));
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = accept(Some(&listener)) => {
                     let Some((stream, from)) = accepted else { continue };
-                    let origin = Origin(host(from.ip()));
-                    let mut place = places.part(origin.0);
-                    let handshake = Arc::clone(&pending).try_acquire_owned();
-                    let handshake = match (place.grow(1), handshake) {
-                        (Ok(()), Ok(handshake)) => handshake,
-                        (Err(Exhausted::Address), _) => {
-                            this.tally.count(ADDRESS_FULL);
-                            continue;
-                        }
-                        _ => {
-                            this.tally.count(Closed::Full.name());
-                            continue;
-                        }
-                    };
+                    let origin = Origin { ip: from.ip(), watches: Arc::default() };
+                    // Until the task is known, which may end at once.
+                    let mut open = doors.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(number) = open.take(origin.ip, &this.tally) else { continue };
+                    let place = Place { doors: Arc::clone(&doors), number };
                     let (this, service) = (Arc::clone(&this), service.clone());
-                    connections.spawn(async move {
+                    let task = connections.spawn(async move {
                         let secured = timeout(this.timeout, this.secure(stream)).await;
-                        drop(handshake);
+                        place.secured();
                         match secured.unwrap_or(Err(Closed::HandshakeTimeout)) {
                             Ok((stream, caller)) => this.answer(stream, caller, origin, service).await,
                             Err(why) => {
@@ -212,6 +281,7 @@ impl Listening {
                         }
                         drop(place);
                     });
+                    open.tasks.insert(number, task);
                 }
                 Some(_) = connections.join_next() => {}
             }
@@ -252,14 +322,17 @@ impl Listening {
         };
         let calls = watch::Sender::new(0);
         let open = calls.subscribe();
+        let sending = Unsent::default();
+        let sends = Arc::clone(&sending);
         let service = service_fn(move |request: http::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(caller);
-            request.extensions_mut().insert(origin);
-            let (service, call) = (service.clone(), OpenCall::new(&calls));
+            request.extensions_mut().insert(origin.clone());
+            let (service, call, sends) = (service.clone(), OpenCall::new(&calls), Arc::clone(&sends));
             async move {
                 let answer = service.answer(request).await;
-                Ok::<_, Infallible>(answer.map(|body| Body::new(Answer { body, _call: call })))
+                let sent = Sent::new(sends);
+                Ok::<_, Infallible>(answer.map(|body| Body::new(Answer { body, sent, _call: call })))
             }
         });
         tokio::select! {
@@ -270,7 +343,62 @@ impl Listening {
                 tracing::debug!(%caller, "closed an idle connection");
                 self.tally.count(Closed::Idle.name());
             }
+            () = stalled(&sending, self.send_timeout) => {
+                tracing::debug!(%caller, "closed a connection that does not take answers");
+                self.tally.count(Closed::Stalled.name());
+            }
         }
+    }
+}
+
+/// The parts of answers that the caller has not taken yet, each with the time since when. The keys
+/// are numbers without a meaning.
+type Unsent = Arc<Mutex<(u64, BTreeMap<u64, Instant>)>>;
+
+/// Waits until a part of an answer has not been taken for a time.
+async fn stalled(sending: &Unsent, timeout: Option<Duration>) {
+    let Some(timeout) = timeout else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep((timeout / 4).max(Duration::from_millis(10))).await;
+        let sending = sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if sending.1.values().any(|since| since.elapsed() > timeout) {
+            return;
+        }
+    }
+}
+
+/// The state of an answer: whether HTTP/2 holds a part of it, for lack of a window.
+struct Sent {
+    sending: Unsent,
+    number: u64,
+}
+
+impl Sent {
+    fn new(sending: Unsent) -> Self {
+        let number = {
+            let mut sending = sending.lock().unwrap_or_else(PoisonError::into_inner);
+            sending.0 += 1;
+            sending.0
+        };
+        let sent = Self { sending, number };
+        sent.set(true);
+        sent
+    }
+
+    /// Records that HTTP/2 got a part, or wants the next one.
+    fn set(&self, is_held: bool) {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_held {
+            sending.1.insert(self.number, Instant::now());
+        } else {
+            sending.1.remove(&self.number);
+        }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
@@ -306,6 +434,7 @@ impl Drop for OpenCall {
 /// The body of an answer. The call is open until the last part has left.
 struct Answer {
     body: Body,
+    sent: Sent,
     _call: OpenCall,
 }
 
@@ -317,7 +446,9 @@ impl hyper::body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.sent.set(polled.is_ready());
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -365,8 +496,8 @@ impl hyper::body::Body for Metered {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             let what = match self.part.grow(bytes) {
                 Ok(()) => return polled,
-                Err(Exhausted::All) => "waiting",
-                Err(Exhausted::Address) => "waiting_address",
+                Err(Refusal::All) => "waiting",
+                Err(Refusal::Prefix) => "waiting_address",
             };
             self.refused.count(what);
             let status = Status::resource_exhausted("too many payloads are arriving; try again later");

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use samara_engine::places::{Places, Rates, Shares};
 use samara_engine::{Driver, NodeRng, Outbox, outbox};
 use samara_mix::{Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret};
 use tokio::net::TcpListener;
@@ -12,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::board::{Board, GatewayStatus};
-use super::gateway::{self, Gateway};
+use super::gateway::{self, Gateway, RESULTS_MAX};
 use super::grpc::{ALPN, Listening};
 use super::layer::{Contacts, Grpc, Team};
 use super::options::{GatewayOptions, Options};
@@ -80,8 +81,8 @@ impl Member {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.pending_max,
-            pending_per_ip_max: usize::MAX,
-            inbound_per_ip_max: usize::MAX,
+            // The servers have limits of their own.
+            inbound: Shares::per_host(usize::MAX),
             dials_max: options.pool.len() + 1,
         };
         // The servers listen, so the hub gets established links.
@@ -101,11 +102,14 @@ impl Member {
             windows: options.windows,
             timeout: options.handshake_timeout,
             pending_max: options.pending_max,
+            // All of them have known certificates.
+            pending_shares: Shares::per_host(options.pending_max),
             connections_max,
             // Several nodes may share an address.
-            connections_per_address_max: connections_max,
+            shares: Shares::per_host(connections_max),
             calls_max: TEAM_CALLS,
             idle_timeout: None,
+            send_timeout: None,
             tally: tally.clone(),
         };
         servers.spawn(team_listening.serve(listener, team));
@@ -119,10 +123,12 @@ impl Member {
                     windows: gateway.windows,
                     timeout: options.handshake_timeout,
                     pending_max: options.pending_max,
+                    pending_shares: Shares::of(options.pending_max),
                     connections_max: gateway.connections_max,
-                    connections_per_address_max: gateway.connections_per_address_max,
+                    shares: Shares::per_host(gateway.connections_per_address_max),
                     calls_max: gateway.calls_max,
                     idle_timeout: Some(gateway.idle_timeout),
+                    send_timeout: Some(gateway.send_timeout),
                     tally: tally.clone(),
                 };
                 servers.spawn(listening.serve(listener, service));
@@ -220,6 +226,8 @@ fn senders_side(
         task,
         rounds,
         waiting: Quota::new(bytes(gateway.waiting_kib), bytes(gateway.waiting_per_address_kib)),
+        rates: Mutex::new(Rates::new(Shares::per_host(bytes(gateway.answers_per_address_kib)))),
+        results: Mutex::new((0, Places::new(RESULTS_MAX, Shares::of(RESULTS_MAX)))),
         registrations,
         agreeing: Semaphore::new(1),
         refused: refused.clone(),

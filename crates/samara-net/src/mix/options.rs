@@ -67,7 +67,7 @@ impl Default for Sockets {
 
 /// The options of a gateway. Senders make their own certificates, so limits by certificate hold
 /// for programs that keep to the rules. Limits by address hold for all: an IPv4 address, or the /64
-/// of an IPv6 address.
+/// of an IPv6 address. A /24 (IPv6: /56) has twice as much as an address, a /16 (/48) four times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayOptions {
     pub listen: SocketAddr,
@@ -98,6 +98,11 @@ pub struct GatewayOptions {
     pub windows: Windows,
     /// Time within which all payloads of a call must arrive.
     pub receive_timeout: Duration,
+    /// Time within which a sender must take each part of an answer.
+    pub send_timeout: Duration,
+    /// Maximum KiB a second of announcements and results to one address. Those of a second can leave
+    /// at once.
+    pub answers_per_address_kib: u32,
     /// Maximum KiB of payloads in calls that have not ended, of all senders together.
     pub waiting_kib: u32,
     /// Maximum KiB of payloads in calls that have not ended, of one address.
@@ -111,7 +116,8 @@ pub struct GatewayOptions {
     pub announce_interval: Duration,
     /// Number of the last rounds whose results the gateway keeps.
     pub results_max: usize,
-    /// Maximum number of requests that wait for the end of a round.
+    /// Maximum number of requests that wait for the end of a round. A sixteenth of them is for one
+    /// address, an eighth for a /24 (/56), a quarter for a /16 (/48).
     pub waiters_max: usize,
 }
 
@@ -132,6 +138,8 @@ impl GatewayOptions {
             // Together with `connections_max`, 256 MiB.
             windows: Windows::Fixed { stream: 256 << 10, connection: 256 << 10 },
             receive_timeout: Duration::from_secs(10),
+            send_timeout: Duration::from_secs(10),
+            answers_per_address_kib: 32 << 10,
             waiting_kib: 64 << 10,
             waiting_per_address_kib: 16 << 10,
             registrations_per_minute_max: 10,
@@ -153,6 +161,7 @@ impl GatewayOptions {
             ("connections_max", self.connections_max),
             ("connections_per_address_max", self.connections_per_address_max),
             ("calls_max", self.calls_max as usize),
+            ("answers_per_address_kib", self.answers_per_address_kib as usize),
             ("waiting_kib", self.waiting_kib as usize),
             ("waiting_per_address_kib", self.waiting_per_address_kib as usize),
             ("registrations_per_minute_max", self.registrations_per_minute_max as usize),
@@ -165,7 +174,11 @@ impl GatewayOptions {
             ("senders_min", self.senders_min as usize),
         ];
         bounds.into_iter().try_for_each(|(field, bound)| check(bound > 0, field, bound, "at least 1"))?;
-        let times = [("idle_timeout", self.idle_timeout), ("receive_timeout", self.receive_timeout)];
+        let times = [
+            ("idle_timeout", self.idle_timeout),
+            ("receive_timeout", self.receive_timeout),
+            ("send_timeout", self.send_timeout),
+        ];
         times.into_iter().try_for_each(|(field, time)| check(!time.is_zero(), field, time, "more than 0"))?;
         check(self.hold >= self.fill, "hold", self.hold, "at least fill")?;
         let share = self.sender_share_percent;

@@ -5,21 +5,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use samara_engine::places::{Amounts, Refusal, Shares};
 use samara_mix::SenderId;
 
-/// Something that senders share, such as connections or bytes.
+/// Bytes that senders share by the prefixes of their addresses. Each loopback address is a host, as
+/// strangers share a machine.
 #[derive(Debug)]
-pub(super) struct Quota {
-    max: usize,
-    per_address_max: usize,
-    used: Mutex<Used>,
-}
-
-#[derive(Debug, Default)]
-struct Used {
-    all: usize,
-    by_address: BTreeMap<IpAddr, usize>,
-}
+pub(super) struct Quota(Mutex<Amounts>);
 
 /// A part of a quota. Dropping it returns the part.
 #[derive(Debug)]
@@ -29,19 +21,14 @@ pub(super) struct Part {
     count: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exhausted {
-    All,
-    Address,
-}
-
 impl Quota {
     pub(super) fn new(max: usize, per_address_max: usize) -> Arc<Self> {
-        Arc::new(Self { max, per_address_max, used: Mutex::default() })
+        let amounts = Amounts::new(max, Shares::per_host(per_address_max));
+        Arc::new(Self(Mutex::new(amounts.with_loopback_shares())))
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn used(&self) -> MutexGuard<'_, Amounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn part(self: &Arc<Self>, address: IpAddr) -> Part {
@@ -54,17 +41,8 @@ impl Part {
     ///
     /// # Errors
     /// The quota is exhausted; the part stays as it was.
-    pub(super) fn grow(&mut self, count: usize) -> Result<(), Exhausted> {
-        let mut used = self.quota.used();
-        if used.all + count > self.quota.max {
-            return Err(Exhausted::All);
-        }
-        let of_address = used.by_address.get(&self.address).copied().unwrap_or_default() + count;
-        if of_address > self.quota.per_address_max {
-            return Err(Exhausted::Address);
-        }
-        used.by_address.insert(self.address, of_address);
-        used.all += count;
+    pub(super) fn grow(&mut self, count: usize) -> Result<(), Refusal> {
+        self.quota.used().take(Some(self.address), count)?;
         self.count += count;
         Ok(())
     }
@@ -72,20 +50,13 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let mut used = self.quota.used();
-        used.all -= self.count;
-        if let Some(of_address) = used.by_address.get_mut(&self.address) {
-            *of_address -= self.count;
-            if *of_address == 0 {
-                used.by_address.remove(&self.address);
-            }
-        }
+        self.quota.used().free(Some(self.address), self.count);
     }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Maximum senders, and hosts, that the counts of a minute hold: more than handshakes of a minute
-/// on one core.
+/// Maximum registrations that the counts of a minute hold: more than handshakes of a minute on one
+/// core.
 const COUNTED_MAX: usize = 1 << 16;
 
 /// Counts registrations within the current minute.
@@ -100,32 +71,36 @@ pub(super) struct Registrations {
 struct Minute {
     begun: Instant,
     by_sender: BTreeMap<SenderId, u32>,
-    by_address: BTreeMap<IpAddr, u32>,
+    by_address: Amounts,
+}
+
+impl Minute {
+    fn new(begun: Instant, per_address_max: u32) -> Self {
+        let shares = Shares::per_host(per_address_max as usize);
+        let by_address = Amounts::new(COUNTED_MAX, shares).with_loopback_shares();
+        Self { begun, by_sender: BTreeMap::new(), by_address }
+    }
 }
 
 impl Registrations {
     pub(super) fn new(per_sender_max: u32, per_address_max: u32, now: Instant) -> Self {
-        let minute = Minute { begun: now, by_sender: BTreeMap::new(), by_address: BTreeMap::new() };
-        Self { per_sender_max, per_address_max, minute: Mutex::new(minute) }
+        let minute = Mutex::new(Minute::new(now, per_address_max));
+        Self { per_sender_max, per_address_max, minute }
     }
 
-    /// Counts a registration. Returns false if the sender or its host has had too many.
+    /// Counts a registration. Returns false if the sender or a prefix of its address has had too
+    /// many.
     pub(super) fn take(&self, sender: SenderId, address: IpAddr, now: Instant) -> bool {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(minute.begun) >= MINUTE {
-            *minute = Minute { begun: now, by_sender: BTreeMap::new(), by_address: BTreeMap::new() };
+            *minute = Minute::new(now, self.per_address_max);
         }
         let of_sender = minute.by_sender.get(&sender).copied().unwrap_or_default();
-        let of_address = minute.by_address.get(&address).copied().unwrap_or_default();
-        if of_sender >= self.per_sender_max
-            || of_address >= self.per_address_max
-            || minute.by_sender.len().max(minute.by_address.len()) >= COUNTED_MAX
-        {
-            return false;
+        let is_taken = of_sender < self.per_sender_max && minute.by_address.take(Some(address), 1).is_ok();
+        if is_taken {
+            minute.by_sender.insert(sender, of_sender + 1);
         }
-        minute.by_sender.insert(sender, of_sender + 1);
-        minute.by_address.insert(address, of_address + 1);
-        true
+        is_taken
     }
 }
 
@@ -140,22 +115,22 @@ mod tests {
     #[test]
     fn parts_of_a_quota_are_bounded_and_come_back() {
         let quota = Quota::new(10, 4);
-        let (mut one, mut two) = (quota.part(ip("::1")), quota.part(ip("::1")));
-        assert_eq!((one.grow(3), one.grow(2)), (Ok(()), Err(Exhausted::Address)));
-        assert_eq!((two.grow(2), two.grow(1)), (Err(Exhausted::Address), Ok(())));
+        let (mut one, mut two) = (quota.part(ip("127.0.0.1")), quota.part(ip("127.0.0.1")));
+        assert_eq!((one.grow(3), one.grow(2)), (Ok(()), Err(Refusal::Prefix)));
+        assert_eq!((two.grow(2), two.grow(1)), (Err(Refusal::Prefix), Ok(())));
         let others: Vec<Part> = (2..8)
-            .map(|last| {
-                let mut part = quota.part(ip(&format!("::{last}")));
+            .map(|network| {
+                let mut part = quota.part(ip(&format!("2001:db8:{network}::1")));
                 assert_eq!(part.grow(1), Ok(()));
                 part
             })
             .collect();
-        assert_eq!(quota.part(ip("::9")).grow(1), Err(Exhausted::All));
+        assert_eq!(quota.part(ip("2001:db8:9::1")).grow(1), Err(Refusal::All));
         drop((one, others));
-        assert_eq!((two.grow(3), two.grow(1)), (Ok(()), Err(Exhausted::Address)));
+        assert_eq!((two.grow(3), two.grow(1)), (Ok(()), Err(Refusal::Prefix)));
         drop(two);
         let used = quota.used();
-        assert_eq!((used.all, used.by_address.len()), (0, 0));
+        assert_eq!((used.taken(), used.prefixes()), (0, 0));
     }
 
     #[test]
@@ -167,17 +142,22 @@ mod tests {
         };
         let now = Duration::ZERO;
         // The same sender from several addresses, and several senders from one.
-        assert_eq!([1, 2, 3].map(|host| take(1, &format!("::{host}"), now)), [true, true, false]);
-        let senders = [2, 3, 4, 5, 6].map(|sender| take(sender, "::1", now));
+        let hosts = ["127.0.0.1", "2001:db8:2::1", "2001:db8:3::1"];
+        assert_eq!(hosts.map(|host| take(1, host, now)), [true, true, false]);
+        let senders = [2, 3, 4, 5, 6].map(|sender| take(sender, "127.0.0.1", now));
         assert_eq!(senders, [true, true, true, true, false]);
-        assert!(!take(1, "::9", Duration::from_secs(59)));
-        assert!(take(1, "::9", MINUTE) && take(6, "::1", MINUTE));
+        // A host has as many addresses as it likes, and a site twice as many registrations.
+        let of_host = (0..9).filter(|n| take(10 + n, &format!("2001:db8:9:1::{n}"), now)).count();
+        let of_site = (0..99).filter(|n| take(20 + n, &format!("2001:db8:9:{n}::1"), now)).count();
+        assert_eq!((of_host, of_host + of_site), (5, 10));
+        assert!(!take(1, "2001:db8:8::1", Duration::from_secs(59)));
+        assert!(take(1, "2001:db8:8::1", MINUTE) && take(6, "127.0.0.1", MINUTE));
     }
 
     #[test]
     fn counts_of_a_minute_take_bounded_memory() {
         let start = Instant::now();
-        let registrations = Registrations::new(1, 1, start);
+        let registrations = Registrations::new(1, u32::MAX, start);
         let taken = (0..COUNTED_MAX as u32 + 100).filter(|index| {
             let mut sender = [1; 32];
             sender[..4].copy_from_slice(&index.to_be_bytes());

@@ -2,6 +2,7 @@
 //! of senders and the owner.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -126,9 +127,9 @@ impl Task {
         self.start_full();
     }
 
-    pub(super) fn wait_for(&mut self, round: u64, answer: Waiter) {
+    pub(super) fn wait_for(&mut self, round: u64, from: IpAddr, answer: Waiter) {
         if let Some(board) = &mut self.board {
-            board.wait_for(round, answer);
+            board.wait_for(round, from, answer);
         }
     }
 
@@ -255,7 +256,7 @@ impl Task {
                     board.join(Arc::clone(plan));
                 }
             }
-            Event::State { round, state: NodeState::Realtime } => board.leave(*round),
+            Event::State { round, state: NodeState::Realtime } => board.start(*round),
             Event::Delivered { round, outcomes } => {
                 board.end(*round, Ended::Delivered(outcomes.clone()), now);
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use samara_engine::places::Shares;
 use samara_engine::{Driver, Input, NodeRng, Outbox, outbox};
 use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
@@ -25,6 +26,9 @@ pub struct Status {
     pub transport: Counters,
     pub lanes: Vec<(&'static str, outbox::Counters)>,
     pub links: usize,
+    /// Nodes that this member remembers, with a link or without: the last 1,024 without one, and
+    /// all members of the view.
+    pub remembered: usize,
     /// Bytes of own messages that wait to be broadcast.
     pub queued_bytes: usize,
     /// Current window: own bytes that the member may have in flight.
@@ -106,10 +110,8 @@ impl Group {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
-            // Handshakes of one host leave half of the room to others.
-            pending_per_ip_max: options.max_pending.div_ceil(2),
-            // The layer bounds the links of an address.
-            inbound_per_ip_max: usize::MAX,
+            // Only members have links, and the layer bounds those of a host.
+            inbound: Shares::per_host(usize::MAX),
             dials_max: config.members_max,
         };
         let outbox = Outbox::new(config.outbox());
@@ -282,6 +284,7 @@ impl Member {
             transport: self.hub.counters(),
             lanes,
             links: self.hub.links.len(),
+            remembered: self.hub.links.numbered(),
             queued_bytes: ring.queued_bytes(),
             window_bytes: ring.window_bytes(),
             kept_bytes: ring.kept_bytes(),

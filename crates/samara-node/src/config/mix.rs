@@ -85,6 +85,10 @@ parameters! {
         window: Size => windows via windows;
         /// Time within which the payloads of a call must arrive.
         receive_timeout: Span => receive_timeout via Span::duration;
+        /// Time within which a sender must take each part of an answer.
+        send_timeout: Span => send_timeout via Span::duration;
+        /// Maximum bytes a second of announcements and results, in KiB, to one address.
+        answers_per_address: Size => answers_per_address_kib via kib;
         /// Maximum bytes of payloads in calls that have not ended, in KiB, of all senders.
         waiting: Size => waiting_kib via kib;
         /// Maximum bytes of payloads in calls that have not ended, in KiB, of one address.

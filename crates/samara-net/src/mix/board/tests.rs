@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use samara_mix::{Group, Outcome, Plan, Sealed, SenderId, Transfer};
 use tokio::sync::{oneshot, watch};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{Board, Ended};
 use crate::mix::node::Tally;
@@ -93,21 +93,28 @@ fn every_node_of_a_team_announces_a_round_until_it_is_full_or_over() {
     assert_eq!(announced(), [(7, vec![1, 2, 4], 0, 3), (9, vec![2, 4], 0, 3)]);
     board.open(plan(8));
     assert_eq!(announced()[1], (8, vec![4, 2], 3, 3));
-    board.leave(9);
+    board.start(9);
     board.end(7, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
     board.end(8, Ended::Failed { cause: "timeout".to_owned(), culprit: None }, Instant::now());
     assert_eq!(announced(), []);
 }
 
+/// Asks for the result of a round from a host.
+fn ask_from(board: &mut Board, from: &str, round: u64) -> oneshot::Receiver<Result<Arc<Ended>, Status>> {
+    let (sender, receiver) = oneshot::channel();
+    board.wait_for(round, from.parse().expect("an address"), sender);
+    receiver
+}
+
+fn ask(board: &mut Board, round: u64) -> oneshot::Receiver<Result<Arc<Ended>, Status>> {
+    ask_from(board, "127.0.0.1", round)
+}
+
 #[test]
 fn results_reach_early_and_late_waiters_until_forgotten() {
-    let (mut board, _rounds) = board(|options| (options.results_max, options.waiters_max) = (2, 2));
+    let (mut board, _rounds) = board(|options| (options.results_max, options.waiters_max) = (2, 32));
     let now = Instant::now();
-    let ask = |board: &mut Board, round: u64| {
-        let (sender, receiver) = oneshot::channel();
-        board.wait_for(round, sender);
-        receiver
-    };
+    (1..=3).for_each(|round| board.open(plan(round)));
     let mut early = ask(&mut board, 1);
     assert!(early.try_recv().is_err(), "the round has not ended yet");
     let delivered = Ended::Delivered(vec![Outcome::Void]);
@@ -121,15 +128,66 @@ fn results_reach_early_and_late_waiters_until_forgotten() {
     }
     let forgotten = ask(&mut board, 1).try_recv().expect("answered").expect_err("forgotten");
     assert_eq!(forgotten.code(), Code::NotFound);
-    // Two requests may wait. A request that gives up makes room.
-    let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 11));
-    let refused = ask(&mut board, 12).try_recv().expect("answered").expect_err("too many");
+    // Two requests of a host may wait. A request that gives up makes room.
+    board.open(plan(10));
+    let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 10));
+    let refused = ask(&mut board, 10).try_recv().expect("answered").expect_err("too many");
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(board.status().refused, [("waiters", 1)].into());
+    assert_eq!(board.status().refused, [("unknown_round", 1), ("waiters", 1)].into());
     drop(gives_up);
-    let mut third = ask(&mut board, 12);
+    let mut third = ask(&mut board, 10);
     assert!(third.try_recv().is_err(), "it waits");
     drop(waits);
+}
+
+/// Nobody waits for rounds that may never end, and a round counts as known at each node of its team
+/// from its announcement to its end.
+#[test]
+fn only_known_rounds_have_waiters() {
+    let (mut board, _rounds) = board(|_| {});
+    let (now, failed) = (Instant::now(), || Ended::Failed { cause: "timeout".to_owned(), culprit: None });
+    for unknown in [0, 7, 8, u64::MAX] {
+        let refused = ask(&mut board, unknown).try_recv().expect("answered").expect_err("unknown");
+        assert_eq!(refused.code(), Code::NotFound);
+    }
+    assert_eq!(board.status().refused, [("unknown_round", 4)].into());
+    // Another node is the first of round 7, this one of round 8.
+    board.join(plan_of(7, vec![2, 4]));
+    board.open(plan(8));
+    let mut waiting = vec![ask(&mut board, 7), ask(&mut board, 8)];
+    board.start(7);
+    board.submit(8, SENDER, slots(3), now).expect("there is room");
+    assert_eq!(board.take_full(now).len(), 1);
+    waiting.extend([ask(&mut board, 7), ask(&mut board, 8)]);
+    assert_eq!(board.status().waiters, 4);
+    [7, 8].into_iter().for_each(|round| board.end(round, failed(), now));
+    for waiter in &mut waiting {
+        assert_eq!(**waiter.try_recv().expect("answered").as_ref().expect("it ended"), failed());
+    }
+    assert_eq!((board.status().waiters, board.places.len(), board.running.len()), (0, 0, 0));
+}
+
+/// Hosts share the places: none has more than a sixteenth of them, and if all are taken, a newcomer
+/// gets one of the network with the most.
+#[test]
+fn waiting_hosts_do_not_lock_others_out() {
+    let (mut board, _rounds) = board(|options| options.waiters_max = 64);
+    board.open(plan(7));
+    let mut greedy = Vec::new();
+    for (network, host) in (0..4).flat_map(|network| (0..99).map(move |host| (network, host))) {
+        greedy.push(ask_from(&mut board, &format!("2001:db8:{network}:{host}00::1"), 7));
+    }
+    greedy.retain_mut(|waiter| waiter.try_recv().is_err());
+    assert_eq!((greedy.len(), board.status().waiters), (64, 64));
+    let mut honest = ask_from(&mut board, "198.51.100.7", 7);
+    assert!(honest.try_recv().is_err(), "it waits");
+    let evicted: Vec<_> = greedy.iter_mut().filter_map(|waiter| waiter.try_recv().ok()).collect();
+    assert_eq!(evicted.len(), 1);
+    assert_eq!(evicted[0].as_ref().expect_err("too many").code(), Code::ResourceExhausted);
+    // A host has four places, whatever its number of addresses.
+    let of_host = (0..9).map(|last| ask_from(&mut board, &format!("2001:db8:9:9::{last}"), 7));
+    let mut of_host: Vec<_> = of_host.collect();
+    assert_eq!(of_host.iter_mut().filter_map(|waiter| waiter.try_recv().err()).count(), 4);
 }
 
 #[test]

@@ -171,8 +171,20 @@ impl Attacker {
 
     /// Connects from a local address, and makes no call.
     pub(crate) async fn dial(identity: &Identity, from: Ipv4Addr, to: SocketAddr) -> Result<Self, Failure> {
+        Self::dial_with_window(identity, from, to, 64 << 10).await
+    }
+
+    /// Connects, and takes at most this many bytes of each answer.
+    pub(crate) async fn dial_with_window(
+        identity: &Identity,
+        from: Ipv4Addr,
+        to: SocketAddr,
+        window: u32,
+    ) -> Result<Self, Failure> {
         let stream = secure(identity, from, to).await?;
-        let (send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let mut http = http2::Builder::new(TokioExecutor::new());
+        http.initial_stream_window_size(window);
+        let (send, connection) = http.handshake(TokioIo::new(stream)).await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { drop(connection.await) });
         Ok(Self { wire: Wire(send), _tasks: tasks })
@@ -212,6 +224,14 @@ impl Attacker {
         let codec = ProstCodec::<WatchRequest, OpenRounds>::default();
         let states = self.grpc().await?.server_streaming(Request::new(WatchRequest {}), path, codec).await;
         states.map(Response::into_inner)
+    }
+
+    /// Requests the result of a round.
+    pub(crate) async fn result(&self, round: u64) -> Result<Streaming<ResultPart>, Status> {
+        let path = PathAndQuery::from_static("/samara.mix.v1.Gateway/Result");
+        let codec = ProstCodec::<ResultRequest, ResultPart>::default();
+        let request = Request::new(ResultRequest { round });
+        self.grpc().await?.server_streaming(request, path, codec).await.map(Response::into_inner)
     }
 
     /// Connects like [`connect`](Self::connect), and serves at the address of the node whose

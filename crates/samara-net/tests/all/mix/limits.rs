@@ -1,6 +1,7 @@
 //! Limits of a gateway on senders. Each test fails without its limit.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -9,11 +10,12 @@ use samara_net::mix::proto::{SealedSlot, SubmitRequest};
 use samara_net::mix::{
     Client, ClientError, Ended, GatewayOptions, Identity, Options, Outcome, Round, Windows,
 };
+use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use crate::mix::attacker::{Attacker, settings};
-use crate::mix::common::{Network, check, contents, gateways, send, soon, three};
+use crate::mix::common::{Network, PATIENCE, check, contents, gateways, send, soon, three};
 
 /// A local address that is not that of honest senders.
 const fn local(last: u8) -> Ipv4Addr {
@@ -86,6 +88,136 @@ async fn one_address_cannot_lock_others_out() {
     }
     assert_eq!(held.len(), 16);
     still_mixes(&network).await;
+}
+
+/// Without a certificate and without a byte, from as many addresses as it takes to fill all places.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_keep_nobody_out() {
+    let network = Network::start(3, three(4), |options| options.handshake_timeout = 10 * PATIENCE).await;
+    let mut silent = Vec::new();
+    for host in &network.hosts[..3] {
+        for number in 0..80 {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind((local(2 + number / 16), 0).into()).expect("a local address");
+            silent.push(soon(socket.connect(host.gateway)).await.expect("connects"));
+        }
+    }
+    let evicted = async {
+        while closed(&network, 0, "evicted").await < 16 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon(evicted).await;
+    still_mixes(&network).await;
+}
+
+/// Nobody waits for rounds that never end, and those who wait share the places.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_results_keep_nobody_out() {
+    let change = gateways(|gateway| {
+        gateway.waiters_max = 32;
+        (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
+    });
+    let network = Network::start(3, three(4), change).await;
+    let client = network.client().await;
+    let round = soon(client.next_round()).await;
+    let (mut attackers, mut calls) = (Vec::new(), tokio::task::JoinSet::new());
+    for node in 0..3 {
+        for last in 2..20 {
+            let attacker = Arc::new(dial(&network, node, last).await.expect("connects"));
+            let status = soon(attacker.result(u64::MAX)).await.expect_err("no such round");
+            assert_eq!(status.code(), Code::NotFound);
+            for _ in 0..4 {
+                let attacker = Arc::clone(&attacker);
+                calls.spawn(async move { attacker.result(round.round).await.map(drop) });
+            }
+            attackers.push(attacker);
+        }
+        assert_eq!(refused(&network, node, "unknown_round").await, 18);
+    }
+    let full = async {
+        while refused(&network, 0, "waiters").await < 18 * 2 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon(full).await;
+    let round = soon(client.next_round()).await;
+    let sent = contents(round.round, 4);
+    let waits = client.result(&round);
+    let submits = async {
+        // The request comes first.
+        sleep(Duration::from_millis(300)).await;
+        let sealed = client.seal(&round, sent.clone()).await.expect("sealed");
+        client.submit(&round, sealed).await.expect("there is room");
+    };
+    let (ended, ()) = soon(async { tokio::join!(waits, submits) }).await;
+    check(&ended.expect("a result"), &sent);
+}
+
+/// The results and announcements of an address have a rate.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_to_an_address_have_a_rate() {
+    let network =
+        Network::start(3, three(200), gateways(|gateway| gateway.answers_per_address_kib = 2)).await;
+    let client = network.client().await;
+    let (round, _) = send(&client).await;
+    soon(client.result(&round)).await.expect("a result");
+    let node = round.team[0] as usize;
+    let attacker = dial(&network, node, 2).await.expect("connects");
+    // The first result is more than a second's bytes, and the second one waits for the first.
+    let mut parts = Vec::new();
+    for _ in 0..2 {
+        parts.push(soon(attacker.result(round.round)).await.expect("it has ended"));
+    }
+    let both = async {
+        for parts in &mut parts {
+            while parts.message().await.expect("a part").is_some() {}
+        }
+    };
+    assert!(timeout(Duration::from_secs(1), both).await.is_err(), "two results within a second");
+}
+
+/// Several calls of a connection for announcements share the rate of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn further_watches_of_a_connection_bring_no_further_announcements() {
+    let change = gateways(|gateway| {
+        gateway.announce_interval = Duration::from_secs(1);
+        (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
+    });
+    let network = Network::start(3, three(40), change).await;
+    let client = network.client().await;
+    let round = soon(client.next_round()).await;
+    let watcher = dial(&network, round.team[0] as usize, 2).await.expect("connects");
+    let mut watches = Vec::new();
+    for _ in 0..30 {
+        watches.push(soon(watcher.watch()).await.expect("subscribes"));
+    }
+    for states in &mut watches {
+        soon(states.next()).await.expect("it lasts").expect("it is announced");
+    }
+    let sealed = client.seal(&round, contents(round.round, 1)).await.expect("sealed");
+    client.submit(&round, sealed).await.expect("there is room");
+    let mut last = watches.pop().expect("thirty of them");
+    assert!(timeout(Duration::from_secs(3), last.next()).await.is_err(), "it comes after half a minute");
+}
+
+/// A caller that does not take its answers loses its connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_must_be_taken() {
+    let change = gateways(|gateway| gateway.send_timeout = Duration::from_millis(500));
+    let network = Network::start(3, three(4), change).await;
+    let to = network.hosts[0].gateway;
+    let stalled = Attacker::dial_with_window(&identity(), local(2), to, 0).await.expect("connects");
+    let _states = soon(stalled.watch()).await.expect("subscribes");
+    let ended = async {
+        while closed(&network, 0, "stalled").await == 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon(ended).await;
+    // Those that take theirs, and those that wait for one, keep theirs.
+    still_mixes(&network).await;
+    assert_eq!(closed(&network, 0, "stalled").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -339,8 +471,10 @@ async fn announcements_that_follow_each_other_are_sent_together() {
 async fn options_without_limits_are_refused() {
     let network = Network::start(3, three(4), |_| {}).await;
     type Change = fn(&mut GatewayOptions);
-    let changes: [(&str, Change); 9] = [
+    let changes: [(&str, Change); 11] = [
         ("connections_max", |gateway| gateway.connections_max = 0),
+        ("answers_per_address_kib", |gateway| gateway.answers_per_address_kib = 0),
+        ("send_timeout", |gateway| gateway.send_timeout = Duration::ZERO),
         ("waiting_per_address_kib", |gateway| gateway.waiting_per_address_kib = 0),
         ("senders_min", |gateway| gateway.senders_min = 0),
         ("sender_share_percent", |gateway| gateway.sender_share_percent = 101),

@@ -218,19 +218,29 @@ async fn handshakes_that_do_not_end_are_bounded() {
     for _ in 0..20 {
         silent.push(TcpStream::connect(target.address()).await.unwrap());
     }
-    // One host has half of the room, and all hosts together have all of it.
-    wait_for_cause(&target, "full", 18).await;
-    for host in [2, 2, 3] {
-        silent.push(connect_from(host, target.address()).await);
-    }
-    wait_for_cause(&target, "full", 19).await;
+    // All but the last four have made room for others, and these end in time.
+    wait_for_cause(&target, "evicted", 16).await;
     still_works(&mut nodes).await;
-    // Once those have ended, others are accepted.
     wait_for_cause(&target, "handshake_timeout", 4).await;
+}
+
+/// However many hosts take all places for handshakes, others get one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_hosts_keep_nobody_out() {
+    let change = |_, options| Options { handshake_timeout: 10 * PATIENCE, ..options };
+    let mut nodes = start(1, change).await;
+    let target = nodes[0].group.clone();
+    let mut silent = Vec::new();
+    for host in 2..5 {
+        for _ in 0..32 {
+            silent.push(connect_from(host, target.address()).await);
+        }
+    }
+    wait_for_cause(&target, "evicted", 32).await;
     let seeds = [target.address()];
     let joined = timeout(PATIENCE, Group::join(options().with_seeds(seeds))).await.expect("joins in time");
     let _member = joined.unwrap();
-    nodes[0].wait_for_view(3).await;
+    nodes[0].wait_for_view(2).await;
 }
 
 /// The engine ignores well-formed frames without meaning, and nothing else is affected.
@@ -290,6 +300,10 @@ async fn invented_names_do_not_keep_members_out() {
     }
     // More than the number of peers that the node can remember.
     wait_for_cause(&target, "malformed", 16 * 1_100).await;
+    // Beside the last ones without a link, the member of the view, and strangers that had a link
+    // at the same time.
+    let remembered = target.status().await.unwrap().remembered;
+    assert!((1_024..1_024 + 20).contains(&remembered), "{remembered} nodes are remembered");
     still_works(&mut nodes).await;
     let joined = timeout(PATIENCE, Group::join(options().with_seeds([address]))).await;
     let (group, events) = joined.expect("joins in time").expect("joins");
