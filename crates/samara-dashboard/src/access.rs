@@ -24,6 +24,16 @@ pub enum AccessError {
     ShortToken(usize),
 }
 
+/// The token in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// It is right, or none is needed.
+    Right,
+    Nothing,
+    /// A guess, or a token that was changed.
+    Wrong,
+}
+
 #[derive(Clone)]
 pub(crate) struct Access {
     /// The hash of the token. Comparing hashes takes the same time for all inputs, and cookies do
@@ -62,17 +72,20 @@ impl Access {
         is_local || !self.is_loopback || self.token.is_some()
     }
 
-    /// Returns true if one of the headers has the token.
-    pub(crate) fn is_allowed(&self, authorization: Option<&str>, cookies: Option<&str>) -> bool {
-        let Some(token) = &self.token else { return true };
+    /// Checks whether one of the headers has the token.
+    pub(crate) fn check(&self, authorization: Option<&str>, cookies: Option<&str>) -> Given {
+        let Some(token) = &self.token else { return Given::Right };
         let bearer = authorization.and_then(|value| value.split_once(' '));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let by_header = bearer.is_some_and(|(_, given)| self.is_token(given.trim()));
+        let bearer = bearer.map(|(_, given)| self.is_token(given.trim()));
         let cookies = cookies.unwrap_or_default().split(';').filter_map(|pair| pair.trim().split_once('='));
-        let by_cookie = cookies
-            .filter(|(name, _)| *name == COOKIE)
-            .any(|(_, value)| bool::from(hash(value).ct_eq(&hash(&cookie_value(token)))));
-        by_header || by_cookie
+        let is_right = |value: &str| bool::from(hash(value).ct_eq(&hash(&cookie_value(token))));
+        let cookies = cookies.filter(|(name, _)| *name == COOKIE).map(|(_, value)| is_right(value));
+        bearer.into_iter().chain(cookies).fold(Given::Nothing, |given, is_right| match given {
+            Given::Right => Given::Right,
+            _ if is_right => Given::Right,
+            _ => Given::Wrong,
+        })
     }
 
     pub(crate) fn is_token(&self, given: &str) -> bool {
@@ -129,14 +142,16 @@ mod tests {
         let cookie = cookie.split(';').next().unwrap();
         assert!(!cookie.contains(TOKEN));
         let bearer = |token: &str| format!("Bearer {token}");
-        assert!(access.is_allowed(Some(&bearer(TOKEN)), None));
-        assert!(access.is_allowed(None, Some(&format!("other=1; {cookie}"))));
+        assert_eq!(access.check(Some(&bearer(TOKEN)), None), Given::Right);
+        assert_eq!(access.check(None, Some(&format!("other=1; {cookie}"))), Given::Right);
+        assert_eq!(access.check(Some(&bearer("0")), Some(cookie)), Given::Right);
         for wrong in ["", "0123456789abcde", "0123456789abcdef0"] {
-            assert!(!access.is_allowed(Some(&bearer(wrong)), None), "{wrong}");
+            assert_eq!(access.check(Some(&bearer(wrong)), None), Given::Wrong, "{wrong}");
         }
-        assert!(!access.is_allowed(Some(&format!("Basic {TOKEN}")), Some(&format!("{cookie}0"))));
-        assert!(!access.is_allowed(None, Some(&format!("samara_dashboard={TOKEN}"))));
-        assert!(!access.is_allowed(None, None));
+        assert_eq!(access.check(None, Some(&format!("{cookie}0"))), Given::Wrong);
+        assert_eq!(access.check(None, Some(&format!("samara_dashboard={TOKEN}"))), Given::Wrong);
+        assert_eq!(access.check(Some(&format!("Basic {TOKEN}")), Some("other=1")), Given::Nothing);
+        assert_eq!(access.check(None, None), Given::Nothing);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A page needs no more, and an asynchronous server would take a tenth of the workbench's build.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -15,8 +16,11 @@ const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 /// Maximum size of a body in bytes. The only body is a token.
 const BODY_MAX: usize = 4 << 10;
-/// Time in which a request must arrive, and in which a client must take each part of a response.
+/// Time in which a request must arrive.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Least bytes a second at which a client must take a response, or each part of a stream, after
+/// [`TIMEOUT`].
+const RATE_MIN: u64 = 64 << 10;
 /// Bytes and time for which a refused request is still read, so that the client sees the refusal.
 const DRAINED: (usize, Duration) = (1 << 20, Duration::from_secs(1));
 
@@ -90,11 +94,7 @@ impl Request {
         if request.header("transfer-encoding").is_some() {
             return Err(RequestError::Chunked);
         }
-        let length = match request.header("content-length").map(str::parse) {
-            None => 0,
-            Some(Ok(length)) => length,
-            Some(Err(_)) => return Err(RequestError::Malformed("Content-Length is no number".to_owned())),
-        };
+        let length = request.length()?;
         if length > BODY_MAX {
             return Err(RequestError::LongBody);
         }
@@ -134,6 +134,22 @@ impl Request {
         Ok(Some((request, length)))
     }
 
+    /// The length of the body. Servers that disagree on it would see different requests, so nothing
+    /// but digits in at most one header is accepted (RFC 9112, section 6.3).
+    fn length(&self) -> Result<usize, RequestError> {
+        let malformed = |error: &str| RequestError::Malformed(error.to_owned());
+        let mut lengths = self.headers.iter().filter(|(name, _)| name == "content-length");
+        let Some((_, length)) = lengths.next() else { return Ok(0) };
+        if lengths.next().is_some() {
+            return Err(malformed("it has several headers Content-Length"));
+        }
+        if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(malformed("Content-Length is no number"));
+        }
+        // A number that does not fit is a long body.
+        Ok(length.parse().unwrap_or(usize::MAX))
+    }
+
     /// The first header with this name, in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(other, _)| other == name);
@@ -165,6 +181,8 @@ pub(crate) struct Response {
 
 pub(crate) enum Body {
     Text(Cow<'static, str>),
+    /// A file of this length. Of a longer one, only so much is sent.
+    File(File, u64),
     /// Parts of unknown number, each sent at once.
     Stream(Box<dyn Iterator<Item = String>>),
 }
@@ -188,20 +206,29 @@ impl Response {
     }
 
     /// Writes the response; without its body for a request of the head alone.
-    fn write(self, is_head: bool, to: &mut impl Write) -> io::Result<()> {
+    fn write(self, is_head: bool, to: &TcpStream) -> io::Result<()> {
+        let length = match &self.body {
+            Body::Text(text) => Some(text.len() as u64),
+            Body::File(_, length) => Some(*length),
+            Body::Stream(_) => None,
+        };
         let mut head = format!("HTTP/1.1 {} {}\r\nconnection: close\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if let (Body::Text(text), 200..=203 | 205..) = (&self.body, self.status) {
-            head.push_str(&format!("content-length: {}\r\n", text.len()));
+        if let (Some(length), 200..=203 | 205..) = (length, self.status) {
+            head.push_str(&format!("content-length: {length}\r\n"));
         }
         head.push_str("\r\n");
-        to.write_all(head.as_bytes())?;
+        let mut writer = Until::taking(to, head.len() as u64 + length.unwrap_or(0));
+        writer.write_all(head.as_bytes())?;
         match self.body {
             _ if is_head => Ok(()),
-            Body::Text(text) => to.write_all(text.as_bytes()),
-            Body::Stream(mut parts) => parts.try_for_each(|part| to.write_all(part.as_bytes())),
+            Body::Text(text) => writer.write_all(text.as_bytes()),
+            Body::File(file, length) => io::copy(&mut file.take(length), &mut writer).map(drop),
+            Body::Stream(mut parts) => {
+                parts.try_for_each(|part| Until::taking(to, part.len() as u64).write_all(part.as_bytes()))
+            }
         }
     }
 }
@@ -225,20 +252,19 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Reads the request of a connection, and writes the response.
+/// Reads the request of a connection, and writes the response. `respond` is called when the whole
+/// request has arrived, or is known to be wrong.
 pub(crate) fn converse(
     stream: &TcpStream,
     respond: impl FnOnce(Result<&Request, RequestError>) -> Response,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
     let request = Request::read(&mut Until { stream, end: Instant::now() + TIMEOUT });
-    let (mut writer, is_head) = (stream, matches!(&request, Ok(request) if request.method == "HEAD"));
     match request {
-        Ok(request) => respond(Ok(&request)).write(is_head, &mut writer),
+        Ok(request) => respond(Ok(&request)).write(request.method == "HEAD", stream),
         Err(RequestError::Ended) => Ok(()),
         Err(error) => {
-            respond(Err(error)).write(false, &mut writer)?;
+            respond(Err(error)).write(false, stream)?;
             refuse(stream)
         }
     }
@@ -252,19 +278,38 @@ fn refuse(stream: &TcpStream) -> io::Result<()> {
     io::copy(&mut rest, &mut io::sink()).map(drop)
 }
 
-/// Reads until a time, however slowly bytes arrive.
+/// Reads or writes until a time, however slowly bytes arrive or leave.
 struct Until<'a> {
     stream: &'a TcpStream,
     end: Instant,
 }
 
+impl<'a> Until<'a> {
+    /// Returns a writer of this many bytes.
+    fn taking(stream: &'a TcpStream, bytes: u64) -> Self {
+        Self { stream, end: Instant::now() + TIMEOUT + Duration::from_secs(bytes / RATE_MIN) }
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Read for Until<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_read_timeout(Some(self.left()?))?;
         self.stream.read(buffer)
     }
 }
@@ -322,6 +367,11 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a".to_owned(), 400),
             ("GET / HTTP/2.0\r\n\r\n".to_owned(), 400),
             (head("Content-Length: -1"), 400),
+            (head("Content-Length: +5"), 400),
+            (head("Content-Length:"), 400),
+            (head("Content-Length: 0\r\nContent-Length: 0"), 400),
+            (head("Content-Length: 0, 0"), 400),
+            (head("Content-Length: 99999999999999999999999"), 413),
             (head("Content-Length: 5"), 400),
             (head("Content-Length: 4097"), 413),
             (head(&"a: b\r\n".repeat(HEADERS_MAX + 1)), 431),
@@ -330,6 +380,31 @@ mod tests {
         ];
         for (text, status) in cases {
             assert_eq!(read(text.as_bytes()).unwrap_err().status(), status, "{text:.60}");
+        }
+    }
+
+    /// A client that takes nothing, or little at a time, does not hold its connection.
+    #[test]
+    fn slow_readers_have_a_deadline() {
+        for takes in [0, 1_000] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let server = listener.accept().unwrap().0;
+            let (ended, end) = std::sync::mpsc::channel::<()>();
+            let reading = std::thread::spawn(move || {
+                let mut buffer = vec![0; takes];
+                while end.try_recv().is_err() {
+                    if takes > 0 {
+                        client.read_exact(&mut buffer).unwrap();
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let mut writer = Until { stream: &server, end: Instant::now() + Duration::from_millis(200) };
+            let error = writer.write_all(&vec![0; 256 << 20]).unwrap_err();
+            assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+            ended.send(()).unwrap();
+            reading.join().unwrap();
         }
     }
 

@@ -49,6 +49,8 @@ struct Inner {
     /// Number of open pages.
     pages: usize,
     is_closed: bool,
+    /// Whether the view contains all that its files had at the start.
+    is_ready: bool,
 }
 
 impl Hub {
@@ -62,6 +64,7 @@ impl Hub {
             kept_bytes: 0,
             pages: 0,
             is_closed: false,
+            is_ready: false,
         };
         Self { inner: Mutex::new(inner), changed: Condvar::new() }
     }
@@ -79,6 +82,19 @@ impl Hub {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
+    }
+
+    /// Records that the view contains all that its files had at the start.
+    pub(crate) fn set_ready(&self) {
+        self.lock().is_ready = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for this; returns false if it takes longer.
+    pub(crate) fn is_ready_within(&self, timeout: Duration) -> bool {
+        let waits = |inner: &mut Inner| !inner.is_closed && !inner.is_ready;
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_ready
     }
 
     /// Sends the differences between the current view and a new one to all pages.
@@ -250,6 +266,17 @@ mod tests {
         waiting.join().unwrap();
         assert!(told.recv().is_err());
         assert!(!hub.has_pages());
+    }
+
+    /// A run whose files cannot be read does not hold its pages for ever.
+    #[test]
+    fn pages_wait_for_the_first_view_within_bounds() {
+        let hub = Arc::new(Hub::new());
+        assert!(!hub.is_ready_within(Duration::from_millis(1)));
+        let other = Arc::clone(&hub);
+        let waiting = std::thread::spawn(move || other.is_ready_within(Duration::from_secs(60)));
+        hub.set_ready();
+        assert!(waiting.join().unwrap());
     }
 
     /// The hub does not wait for a slow page, which still gets the final view.

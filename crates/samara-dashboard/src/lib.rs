@@ -12,17 +12,22 @@
 //! | `state` | the state of a run |
 //! | `hub` | the view of a run and its changes, for all its pages |
 //! | `access` | access control |
+//! | `places` | the places of connections |
 //! | `serve` | pages and events |
 //! | `http` | requests and responses |
 //!
 //! # Limits
 //! For each run with a page: 1,024 files, 256 rounds, 4,096 links, and the last 256 changes. In
-//! all, 16 runs, 64 pages and 128 connections at once; further connections are closed. A page that
-//! is too slow gets the whole view instead of the changes that it missed.
+//! all, 16 runs, 64 pages and 256 connections at once, which hosts share by the prefixes of their
+//! addresses; further connections are closed, and so is the longest of 64 waits for a request if
+//! another client connects. A request arrives within 5 s, and a client takes a response at 64 KiB a
+//! second or faster. A page that is too slow gets the whole view instead of the changes that it
+//! missed.
 
 mod access;
 mod http;
 mod hub;
+mod places;
 mod runs;
 mod serve;
 pub mod state;

@@ -1,12 +1,12 @@
 //! Lists the runs in a directory, and follows those that pages show.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, FileType};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use samara_trace::live::{LiveReader, Said};
+use samara_trace::live::{LiveReader, Said, open_regular};
 use serde::Serialize;
 
 use crate::hub::Hub;
@@ -30,6 +30,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for which a run without pages is still followed, in case a page reconnects.
 const LINGER: Duration = Duration::from_secs(60);
+/// Time for which a request waits until the files of a run have been read for the first time.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of runs followed at once.
 const WATCHED_MAX: usize = 16;
 
@@ -63,7 +65,8 @@ impl Runs {
         let named = entries.take(ENTRIES_MAX).filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name().into_string().ok()?;
-            info(&entry.path(), &name)
+            // The type of a link is not that of its target.
+            entry.file_type().ok().filter(FileType::is_dir).and_then(|_| info(&entry.path(), &name))
         });
         let mut runs: Vec<RunInfo> = named.collect();
         runs.sort_by(|a, b| b.heard_unix_ms.cmp(&a.heard_unix_ms).then(a.name.cmp(&b.name)));
@@ -79,9 +82,12 @@ impl Runs {
         Some(if is_root { self.root.join(LIVE) } else { self.root.join(run.name).join(LIVE) })
     }
 
-    /// Reads the report of a run; `None` if there is no such run, or it has no report yet.
-    pub(crate) fn report(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.live(name)?.parent()?.join("report.html")).ok()
+    /// Opens the report of a run. Returns it with its length; `None` if there is no such run, or it
+    /// has no report yet.
+    pub(crate) fn report(&self, name: &str) -> Option<(File, u64)> {
+        let file = open_regular(&self.live(name)?.parent()?.join("report.html")).ok()?;
+        let length = file.metadata().ok()?.len();
+        Some((file, length))
     }
 
     fn own_name(&self) -> String {
@@ -90,15 +96,21 @@ impl Runs {
     }
 }
 
+/// Returns the run in a directory. A link to a directory of live files has none: it may lead out of
+/// the results.
 fn info(path: &Path, name: &str) -> Option<RunInfo> {
-    let files = fs::read_dir(path.join(LIVE)).ok()?;
+    let live = path.join(LIVE);
+    if !fs::symlink_metadata(&live).ok()?.is_dir() {
+        return None;
+    }
+    let files = fs::read_dir(live).ok()?;
     let last_write =
         files.take(ENTRIES_MAX).filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max();
     let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Some(RunInfo {
         name: name.to_owned(),
         heard_unix_ms: since(last_write?).as_millis() as u64,
-        complete: path.join("complete").exists(),
+        complete: fs::symlink_metadata(path.join("complete")).is_ok(),
     })
 }
 
@@ -151,6 +163,10 @@ impl Follower {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         let mut there = Vec::new();
         for entry in entries.flatten() {
+            // A link may lead out of the results, and a pipe would block.
+            if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
             let name = entry.file_name().into_string().ok();
             there.extend(name.and_then(|name| name.strip_suffix(".jsonl").map(str::to_owned)));
         }
@@ -166,7 +182,8 @@ impl Follower {
             if self.files.len() < FILES_MAX && !self.files.contains_key(&name) {
                 let path = self.directory.join(format!("{name}.jsonl"));
                 // A file that was last written long ago is silent from the start.
-                let age = fs::metadata(&path).ok().and_then(|file| file.modified().ok()?.elapsed().ok());
+                let age =
+                    fs::symlink_metadata(&path).ok().and_then(|file| file.modified().ok()?.elapsed().ok());
                 let now = Instant::now();
                 let last_growth = age.and_then(|age| now.checked_sub(age)).unwrap_or(now);
                 self.files.insert(name, Followed { reader: LiveReader::new(&path), last_growth });
@@ -186,9 +203,17 @@ impl Watches {
         Arc::new(Self { runs, hubs: Mutex::default() })
     }
 
-    /// Returns the hub of a run, and starts following the run.
+    /// Returns the hub of a run, and starts following the run. Its first snapshot contains all lines
+    /// that exist already.
     pub(crate) fn hub(self: &Arc<Self>, name: &str) -> Result<Arc<Hub>, WatchError> {
         let live = self.runs.live(name).ok_or(WatchError::Unknown)?;
+        let hub = self.started(name, &live)?;
+        if hub.is_ready_within(PATIENCE) { Ok(hub) } else { Err(WatchError::Unreadable) }
+    }
+
+    /// Returns the hub of a run, which may not have read its files yet. A file system that does not
+    /// answer blocks the thread of this run, and no other.
+    fn started(self: &Arc<Self>, name: &str, live: &Path) -> Result<Arc<Hub>, WatchError> {
         let mut hubs = self.hubs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hub) = hubs.get(name) {
             return Ok(Arc::clone(hub));
@@ -197,9 +222,7 @@ impl Watches {
             return Err(WatchError::TooMany);
         }
         let hub = Arc::new(Hub::new());
-        // The first snapshot contains all lines that exist already.
-        let mut run = Watched { follower: Follower::new(&live), state: State::default() };
-        run.step(&hub);
+        let mut run = Watched { follower: Follower::new(live), state: State::default() };
         let (watches, weak, of_run) = (Arc::downgrade(self), Arc::downgrade(&hub), name.to_owned());
         let work = move || follow(&mut run, &weak, &watches, &of_run);
         std::thread::Builder::new().name("follow".to_owned()).spawn(work).map_err(|_| WatchError::TooMany)?;
@@ -217,6 +240,8 @@ impl Watches {
 pub(crate) enum WatchError {
     Unknown,
     TooMany,
+    /// Its files could not be read within [`PATIENCE`].
+    Unreadable,
 }
 
 struct Watched {
@@ -236,6 +261,10 @@ impl Watched {
 
 /// Follows a run until it has had no page for [`LINGER`].
 fn follow(run: &mut Watched, hub: &Weak<Hub>, watches: &Weak<Watches>, name: &str) {
+    if let Some(hub) = hub.upgrade() {
+        run.step(&hub);
+        hub.set_ready();
+    }
     let mut used = Instant::now();
     loop {
         std::thread::sleep(POLL_INTERVAL);

@@ -2,17 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use thiserror::Error;
 
-use crate::access::{Access, AccessError};
+use crate::access::{Access, AccessError, Given};
 use crate::http::{self, Body, Request, Response};
 use crate::hub::{Hub, Kind, Message};
+use crate::places::{Connections, Place, Refused};
 use crate::runs::{Runs, WatchError, Watches};
 
 const PAGE: &str = include_str!("page/index.html");
@@ -36,10 +37,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                              img-src data: blob:; base-uri 'none'; frame-ancestors 'none'; sandbox allow-scripts \
                              allow-downloads allow-popups";
-/// Maximum number of pages that receive updates at once.
-const PAGES_MAX: usize = 64;
-/// Maximum number of connections at once, each with a thread.
-const CONNECTIONS_MAX: usize = 128;
+/// Delay of the answer to a wrong token, which slows down guesses.
+const GUESS_DELAY: Duration = Duration::from_secs(1);
+/// Minimum time between two messages about wrong tokens.
+const GUESS_REPORTS: Duration = Duration::from_secs(10);
 /// Interval of keep-alive events, by which pages notice a server that is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time that pages wait before they reconnect.
@@ -67,25 +68,36 @@ pub struct Dashboard {
 struct Shared {
     watches: Arc<Watches>,
     access: Access,
-    connections: Places,
-    pages: Places,
-    /// Number of connections that found no place or no thread.
-    refused: AtomicU64,
+    connections: Arc<Connections>,
+    guesses: Guesses,
     is_stopped: AtomicBool,
 }
 
-/// Places for at most so many users. A place is free again when it is dropped.
-#[derive(Debug)]
-struct Places(Arc<()>, usize);
+/// The wrong tokens so far.
+#[derive(Debug, Default)]
+struct Guesses(Mutex<(u64, Option<Instant>)>);
 
-impl Places {
-    fn new(most: usize) -> Self {
-        Self(Arc::default(), most)
+impl Guesses {
+    fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn take(&self) -> Option<Arc<()>> {
-        let place = Arc::clone(&self.0);
-        (Arc::strong_count(&place) <= self.1 + 1).then_some(place)
+    /// Counts a wrong token, and waits. Prints a message unless it has just printed one.
+    fn punish(&self, from: IpAddr) {
+        let (count, is_due) = {
+            let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let (count, printed) = &mut *inner;
+            *count += 1;
+            let is_due = printed.is_none_or(|printed| printed.elapsed() >= GUESS_REPORTS);
+            if is_due {
+                *printed = Some(Instant::now());
+            }
+            (*count, is_due)
+        };
+        if is_due {
+            eprintln!("dashboard: {count} wrong tokens so far, the last one from {from}");
+        }
+        thread::sleep(GUESS_DELAY);
     }
 }
 
@@ -99,9 +111,8 @@ impl Dashboard {
         let shared = Arc::new(Shared {
             watches: Watches::new(Runs::new(directory)),
             access,
-            connections: Places::new(CONNECTIONS_MAX),
-            pages: Places::new(PAGES_MAX),
-            refused: AtomicU64::new(0),
+            connections: Connections::new(),
+            guesses: Guesses::default(),
             is_stopped: AtomicBool::new(false),
         });
         let served = Arc::clone(&shared);
@@ -147,34 +158,41 @@ impl Drop for Dashboard {
 
 /// Accepts connections, and serves each in a thread.
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
+    loop {
+        let accepted = listener.accept();
         if shared.is_stopped.load(Ordering::Acquire) {
             return;
         }
-        let Ok(stream) = stream else {
+        let Ok((stream, from)) = accepted else {
             // For example, the process has no file descriptor left until a connection ends.
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        let begun = shared.connections.take().and_then(|place| {
-            let served = Arc::clone(shared);
-            let serve = move || {
-                // Fails if the browser has closed the connection, which it may do at any time.
-                let _ = http::converse(&stream, |request| respond(&served, request));
-                drop(place);
-            };
-            thread::Builder::new().name("connection".to_owned()).spawn(serve).ok()
-        });
-        if begun.is_none() {
-            shared.refused.fetch_add(1, Ordering::Relaxed);
+        let Some(place) = shared.connections.take(&stream, from.ip()) else { continue };
+        let served = Arc::clone(shared);
+        let serve = move || {
+            // Fails if the browser has closed the connection, which it may do at any time.
+            let _ = http::converse(&stream, |request| {
+                place.requested();
+                respond(&served, &Client { place: &place, ip: from.ip() }, request)
+            });
+        };
+        if thread::Builder::new().name("connection".to_owned()).spawn(serve).is_err() {
+            shared.connections.note_refused();
         }
     }
 }
 
+/// The sender of a request.
+struct Client<'a> {
+    place: &'a Place,
+    ip: IpAddr,
+}
+
 /// Answers a request, with headers that restrict what a page may do.
-fn respond(shared: &Shared, request: Result<&Request, http::RequestError>) -> Response {
+fn respond(shared: &Shared, client: &Client<'_>, request: Result<&Request, http::RequestError>) -> Response {
     let mut response = match request {
-        Ok(request) => refused(&shared.access, request).unwrap_or_else(|| route(shared, request)),
+        Ok(request) => refused(shared, client, request).unwrap_or_else(|| route(shared, client, request)),
         Err(error) => problem(error.status(), &error.to_string()),
     };
     response.or_header("content-security-policy", POLICY);
@@ -185,7 +203,8 @@ fn respond(shared: &Shared, request: Result<&Request, http::RequestError>) -> Re
 }
 
 /// Returns the response to a request that is not allowed.
-fn refused(access: &Access, request: &Request) -> Option<Response> {
+fn refused(shared: &Shared, client: &Client<'_>, request: &Request) -> Option<Response> {
+    let access = &shared.access;
     let host = request.header("host").unwrap_or_default();
     if !access.is_named(host) {
         let expected = "expected localhost or an IP address (or start with --token)";
@@ -193,8 +212,13 @@ fn refused(access: &Access, request: &Request) -> Option<Response> {
     }
     // The login page needs these two paths.
     let is_open = matches!(&*request.path, "/login" | "/style.css");
-    if is_open || access.is_allowed(request.header("authorization"), request.header("cookie")) {
+    if is_open {
         return None;
+    }
+    match access.check(request.header("authorization"), request.header("cookie")) {
+        Given::Right => return None,
+        Given::Nothing => {}
+        Given::Wrong => shared.guesses.punish(client.ip),
     }
     Some(match &*request.path {
         "/" => redirect("/login"),
@@ -202,19 +226,22 @@ fn refused(access: &Access, request: &Request) -> Option<Response> {
     })
 }
 
-fn route(shared: &Shared, request: &Request) -> Response {
+fn route(shared: &Shared, client: &Client<'_>, request: &Request) -> Response {
     let handler: fn(&Shared, &Request) -> Result<Response, Response> = match &*request.path {
         "/" => |_, _| Ok(Response::new(200, HTML, PAGE)),
         "/style.css" => |_, _| Ok(Response::new(200, "text/css; charset=utf-8", STYLE)),
         "/app.js" => |_, _| Ok(Response::new(200, "text/javascript; charset=utf-8", SCRIPT.join("\n"))),
         // Browsers request an icon of every site.
         "/favicon.ico" => |_, _| Ok(Response { status: 204, headers: Vec::new(), body: Body::default() }),
-        "/login" if request.method == "POST" => return login(shared, request),
+        "/login" if request.method == "POST" => return login(shared, client, request),
+        "/v1/events" if request.method == "GET" => {
+            return events(shared, client, request).unwrap_or_else(|problem| problem);
+        }
         "/login" => |_, _| Ok(Response::new(200, HTML, LOGIN.replace("{problem}", ""))),
         "/report" => report,
         "/v1/runs" => runs,
         "/v1/snapshot" => snapshot,
-        "/v1/events" => events,
+        "/v1/events" => |_, _| Err(problem(405, "method not allowed")),
         _ => return problem(404, "no such page"),
     };
     match &*request.method {
@@ -231,9 +258,10 @@ fn redirect(to: &'static str) -> Response {
     Response { status: 303, headers: vec![("location", to.into())], body: Body::default() }
 }
 
-fn login(shared: &Shared, request: &Request) -> Response {
+fn login(shared: &Shared, client: &Client<'_>, request: &Request) -> Response {
     let token = request.form("token").unwrap_or_default();
     if shared.access.needs_token() && !shared.access.is_token(token.trim()) {
+        shared.guesses.punish(client.ip);
         return Response::new(401, HTML, LOGIN.replace("{problem}", "The token is wrong."));
     }
     let mut response = redirect("/");
@@ -244,8 +272,15 @@ fn login(shared: &Shared, request: &Request) -> Response {
 fn runs(shared: &Shared, _: &Request) -> Result<Response, Response> {
     let directory = shared.watches.runs.root.display().to_string();
     let runs = shared.watches.runs.list();
-    let refused = shared.refused.load(Ordering::Relaxed);
-    let answer = json!({ "directory": directory, "runs": runs, "refused_connections": refused });
+    let Refused { connections, evicted, pages } = shared.connections.refused();
+    let answer = json!({
+        "directory": directory,
+        "runs": runs,
+        "refused_connections": connections,
+        "evicted_connections": evicted,
+        "refused_pages": pages,
+        "wrong_tokens": shared.guesses.count(),
+    });
     Ok(Response::new(200, JSON, answer.to_string()))
 }
 
@@ -258,6 +293,9 @@ fn hub(shared: &Shared, request: &Request) -> Result<(String, Arc<Hub>), Respons
         Ok(hub) => Ok((name, hub)),
         Err(WatchError::Unknown) => Err(problem(404, "no such run")),
         Err(WatchError::TooMany) => Err(problem(503, "pages show too many runs; close some")),
+        Err(WatchError::Unreadable) => {
+            Err(problem(503, "the files of the run are not readable at present; try again"))
+        }
     }
 }
 
@@ -265,8 +303,9 @@ fn hub(shared: &Shared, request: &Request) -> Result<(String, Arc<Hub>), Respons
 fn report(shared: &Shared, request: &Request) -> Result<Response, Response> {
     let name = request.parameter("run").unwrap_or_default();
     let page = shared.watches.runs.report(&name);
-    let page = page.ok_or_else(|| problem(404, "no such run, or it has no report yet"))?;
-    let mut response = Response::new(200, HTML, page);
+    let (file, length) = page.ok_or_else(|| problem(404, "no such run, or it has no report yet"))?;
+    let mut response = Response::new(200, HTML, "");
+    response.body = Body::File(file, length);
     response.or_header("content-security-policy", REPORT_POLICY);
     Ok(response)
 }
@@ -277,8 +316,8 @@ fn snapshot(shared: &Shared, request: &Request) -> Result<Response, Response> {
 }
 
 /// A stream of server-sent events.
-fn events(shared: &Shared, request: &Request) -> Result<Response, Response> {
-    let place = shared.pages.take();
+fn events(shared: &Shared, client: &Client<'_>, request: &Request) -> Result<Response, Response> {
+    let place = client.place.page();
     let place = place.ok_or_else(|| problem(503, "too many pages are open; close some"))?;
     let (name, hub) = hub(shared, request)?;
     // Ids belong to one run, and those of another run are ignored.

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use samara_dashboard::Dashboard;
+use samara_dashboard::{Dashboard, TOKEN_MIN};
 
 use crate::args::{DashboardOptions, OpenBrowser};
 
@@ -26,7 +26,14 @@ pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
             directory.clone()
         }
     };
-    let token = options.token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
+    let token = match (&options.token, std::env::var_os(TOKEN_VARIABLE)) {
+        (Some(token), _) => Some(token.clone()),
+        (None, None) => None,
+        // Without it, the page would be open to everybody on this machine.
+        (None, Some(token)) => Some(token.into_string().map_err(|_| {
+            format!("{TOKEN_VARIABLE}: the value is not UTF-8; expected at least {TOKEN_MIN} characters")
+        })?),
+    };
     let dashboard = Dashboard::start(&directory, options.listen, token.as_deref());
     let dashboard = dashboard.map_err(|error| error.to_string())?;
     let url = format!("http://{}/", dashboard.address());

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
 use samara_trace::live::{Clock, LiveWriter};
 use serde_json::Value;
@@ -13,7 +14,7 @@ const TOKEN: &str = "a long enough token";
 
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
-    config.timeout_recv_response(Some(std::time::Duration::from_secs(10))).build().into()
+    config.timeout_recv_response(Some(Duration::from_secs(10))).build().into()
 }
 
 fn get(url: &str) -> (u16, String, ureq::http::HeaderMap) {
@@ -157,20 +158,91 @@ fn requests_from_other_sites_are_rejected() {
     assert_eq!(ask("attacker.example"), 403);
 }
 
-/// Clients that send nothing take connections, but not for long, and no more than there are.
+/// Clients that send nothing, or one byte at a time, keep nobody out: the longest wait ends for a
+/// newcomer.
 #[test]
-fn silent_clients_are_bounded_and_sent_away() {
+fn silent_clients_keep_nobody_out() {
     let server = Server::start(&directory("silent"), "127.0.0.1:0", None);
-    let connect = || TcpStream::connect(server.address).unwrap();
-    let mut silent: Vec<TcpStream> = (0..128).map(|_| connect()).collect();
-    silent[0].write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    let mut answer = String::new();
-    assert_eq!(connect().read_to_string(&mut answer).unwrap(), 0, "{answer}");
-    silent[0].read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
-    until("the other connections have ended", || agent().get(server.url("/v1/runs")).call().is_ok());
+    let mut silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    for slow in silent.iter_mut().rev().take(5) {
+        slow.write_all(b"POST /login HTTP/1.1\r\nContent-Length: 9\r\n\r\ntok").unwrap();
+    }
+    let (status, body, _) = get(&server.url("/v1/runs"));
+    let listed: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &listed["refused_connections"]), (200, &0.into()), "{listed}");
+    let mut end = String::new();
+    // The oldest was closed without a word. The youngest have their time.
+    assert_eq!(silent[0].read_to_string(&mut end).unwrap_or(0), 0);
+    let mut late = String::new();
+    silent[199].read_to_string(&mut late).unwrap();
+    assert!(late.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{late}");
     let listed: Value = serde_json::from_str(&get(&server.url("/v1/runs")).1).unwrap();
-    assert!(listed["refused_connections"].as_u64() >= Some(1), "{listed}");
+    assert!(listed["evicted_connections"].as_u64() > Some(0), "{listed}");
+}
+
+/// The answer to a wrong token is delayed, and the tokens are counted.
+#[test]
+fn guesses_are_slow_and_counted() {
+    let server = Server::start(&directory("guesses"), "127.0.0.1:0", Some(TOKEN));
+    let hasty = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    let hasty: ureq::Agent = hasty.timeout_recv_response(Some(Duration::from_millis(500))).build().into();
+    assert!(hasty.post(server.url("/login")).send_form([("token", "a wrong token")]).is_err());
+    let runs = server.url("/v1/runs");
+    assert!(hasty.get(&runs).header("authorization", "Bearer a wrong token").call().is_err());
+    assert!(hasty.get(&runs).header("cookie", "samara_dashboard=0").call().is_err());
+    assert_eq!(agent().get(&runs).call().unwrap().status(), 401, "no token is no guess");
+    let right = format!("Bearer {TOKEN}");
+    let listed = agent().get(&runs).header("authorization", right).call().unwrap();
+    let listed: Value = serde_json::from_str(&listed.into_body().read_to_string().unwrap()).unwrap();
+    assert_eq!(listed["wrong_tokens"], 3);
+}
+
+/// A results directory of a stranger neither shows files elsewhere nor blocks the pages of others.
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_in_results_are_not_followed() {
+    use std::os::unix::fs::symlink;
+
+    let results = directory("foreign");
+    let outside = directory("foreign-outside");
+    session(&outside.join("hidden")).finish().1.unwrap();
+    std::fs::write(outside.join("secret.txt"), "a secret").unwrap();
+    session(&results.join("honest")).finish().1.unwrap();
+    std::fs::write(results.join("honest/report.html"), "a report").unwrap();
+    // A report that is a link.
+    session(&results.join("report")).finish().1.unwrap();
+    symlink(outside.join("secret.txt"), results.join("report/report.html")).unwrap();
+    // Live files of another directory: by a link of the run, of its directory, and of a file.
+    symlink(outside.join("hidden"), results.join("run")).unwrap();
+    std::fs::create_dir_all(results.join("of-live")).unwrap();
+    symlink(outside.join("hidden/live"), results.join("of-live/live")).unwrap();
+    std::fs::create_dir_all(results.join("of-file/live")).unwrap();
+    symlink(outside.join("hidden/live/session.jsonl"), results.join("of-file/live/session.jsonl")).unwrap();
+    // Pipes.
+    std::fs::create_dir_all(results.join("pipe/live")).unwrap();
+    for name in ["pipe/live/session.jsonl", "pipe/report.html"] {
+        let made = std::process::Command::new("mkfifo").arg(results.join(name)).status();
+        assert!(made.unwrap().success());
+    }
+    let server = Server::start(&results, "127.0.0.1:0", None);
+    let listed: Value = serde_json::from_str(&get(&server.url("/v1/runs")).1).unwrap();
+    let mut names: Vec<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["honest", "of-file", "pipe", "report"]);
+    for (run, status) in [("report", 404), ("pipe", 404), ("run", 404), ("honest", 200)] {
+        let (found, body, _) = get(&server.url(&format!("/report?run={run}")));
+        assert_eq!(found, status, "{run}: {body}");
+        assert!(!body.contains("secret"));
+    }
+    assert_eq!(get(&server.url("/report?run=honest")).1, "a report");
+    for (run, has_source) in [("pipe", false), ("of-file", false), ("honest", true)] {
+        let (status, body, _) = get(&server.url(&format!("/v1/snapshot?run={run}")));
+        assert_eq!((status, body.contains("session")), (200, has_source), "{run}: {body}");
+    }
+    for run in ["run", "of-live"] {
+        assert_eq!(get(&server.url(&format!("/v1/snapshot?run={run}"))).0, 404, "{run}");
+    }
 }
 
 #[test]
@@ -192,7 +264,7 @@ fn runs_are_listed_newest_first() {
     let results = directory("runs");
     for name in ["old", "new"] {
         session(&results.join(name)).finish().1.unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     std::fs::create_dir_all(results.join("no-run")).unwrap();
     let server = Server::start(&results, "127.0.0.1:0", None);

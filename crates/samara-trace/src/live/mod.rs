@@ -41,7 +41,7 @@ mod writer;
 use serde::{Deserialize, Serialize};
 
 pub use latencies::Latencies;
-pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said};
+pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said, open_regular};
 pub use writer::LiveWriter;
 
 /// The version of the written lines, and the only version that readers accept. Unknown events and

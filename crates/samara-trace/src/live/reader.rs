@@ -40,7 +40,31 @@ pub enum Said {
     Replaced,
 }
 
-/// Follows a file. The file need not exist yet.
+/// Opens a file for reading that a stranger may have made. Opening a pipe would wait for a writer,
+/// and a link may lead anywhere.
+///
+/// # Errors
+/// It cannot be opened, or is not a regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    }
+    #[cfg(not(unix))]
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a link"));
+    }
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Follows a file. The file need not exist yet. Links and pipes are not read.
 ///
 /// [`poll`](Self::poll) returns the lines that were added since the last call. An incomplete line
 /// is kept until the rest arrives. A truncated file is read from its start. A replaced file is read
@@ -109,7 +133,7 @@ impl LiveReader {
     }
 
     fn open(&mut self) -> io::Result<bool> {
-        match File::open(&self.path) {
+        match open_regular(&self.path) {
             Ok(file) => {
                 let identity = Identity::of(&file.metadata()?);
                 self.file = Some(Open { file, offset: 0, identity });
@@ -126,7 +150,7 @@ impl LiveReader {
         if open.file.metadata()?.len() < open.offset {
             return Ok(true);
         }
-        match fs::metadata(&self.path) {
+        match fs::symlink_metadata(&self.path) {
             Ok(now) => Ok(Identity::of(&now) != open.identity),
             // The file may come back.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

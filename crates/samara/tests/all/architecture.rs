@@ -82,7 +82,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("samara-bounds", &["samara-engine"]),
     ("samara-report", &[]),
-    ("samara-dashboard", &["samara-trace"]),
+    ("samara-dashboard", &["samara-engine", "samara-trace"]),
 ];
 
 /// Crates that only the command line may reach, each with crates that must not depend on it.

@@ -131,3 +131,18 @@ fn address_beyond_loopback_requires_token() {
     let error = refused(&address);
     assert!(error.contains(&address) && error.contains("free port"), "{error}");
 }
+
+/// Without its token, the page would be open to everybody on the machine.
+#[cfg(unix)]
+#[test]
+fn a_token_that_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let scratch = Scratch::new("dashboard-token");
+    let mut command = scratch.command(["dashboard", "--listen", "127.0.0.1:0", "--open", "no"]);
+    command.env("SAMARA_DASHBOARD_TOKEN", std::ffi::OsStr::from_bytes(b"0123456789abcdef\xff"));
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("SAMARA_DASHBOARD_TOKEN: the value is not UTF-8"), "{error}");
+}
