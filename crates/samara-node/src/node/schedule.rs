@@ -8,7 +8,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_timer::Delay;
@@ -112,6 +112,7 @@ pub(crate) struct Plan {
     delay: Delay,
     /// The time at which the timer fires, if it is set.
     wake: Option<u64>,
+    clock: fn() -> u64,
 }
 
 impl Plan {
@@ -126,6 +127,7 @@ impl Plan {
             next: 0,
             delay: Delay::new(CLOCK_CHECK_EVERY),
             wake: None,
+            clock: unix_ns,
         }
     }
 
@@ -252,15 +254,17 @@ impl Future for DueFuture<'_> {
         let plan = &mut *self.0;
         loop {
             let Some(at) = plan.first() else { return Poll::Pending };
-            if at.saturating_sub(unix_ns()) <= PREPARE_NS {
+            if at.saturating_sub((plan.clock)()) <= PREPARE_NS {
                 plan.prepare();
             }
-            let now = unix_ns();
+            let now = (plan.clock)();
             let left = at.saturating_sub(now);
             if left <= SPIN_NS
                 && let Some((_, due)) = plan.prepared.take()
             {
-                while unix_ns() < at {
+                // Not by the clock, which can be set back: this would block the node until then.
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_nanos(left) {
                     std::hint::spin_loop();
                 }
                 return Poll::Ready(due);
@@ -290,6 +294,31 @@ mod tests {
             assert_eq!(Payload::Random(len).make().len(), len);
         }
         assert_ne!(Payload::Random(32).make(), Payload::Random(32).make());
+    }
+
+    thread_local! {
+        /// The times that [`set_back`] returns, in reverse.
+        static TIMES: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    /// A clock that is set back by an hour, and stands still then.
+    fn set_back() -> u64 {
+        TIMES.with_borrow_mut(|times| if times.len() > 1 { times.pop().unwrap() } else { times[0] })
+    }
+
+    /// A clock that is set back just before the time of a publication does not hold the node.
+    #[test]
+    fn a_clock_that_is_set_back_does_not_block() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let at_unix_ns = 2 * unix_ns();
+        let mut plan = Plan::new("publications");
+        plan.add(vec![Planned { at_unix_ns, ..Planned::default() }], Late::Refuse).unwrap();
+        // The publication is prepared, and is 100 us away when the node looks for the last time.
+        TIMES.set(vec![at_unix_ns - HOUR_NS, at_unix_ns - 100_000, at_unix_ns - 100_000]);
+        plan.clock = set_back;
+        let mut due = std::pin::pin!(plan.due());
+        let waker = std::task::Waker::noop();
+        assert!(due.as_mut().poll(&mut Context::from_waker(waker)).is_ready());
     }
 
     #[test]
