@@ -94,7 +94,8 @@ pub(crate) fn schedule<'de, D>(source: D) -> Result<Option<ScheduleSpec>, D::Err
 where
     D: Deserializer<'de>,
 {
-    let spec = match Value::deserialize(source)? {
+    let Some(spec) = Option::<Value>::deserialize(source)? else { return Ok(None) };
+    let spec = match spec {
         Value::String(kind) => Value::Table([("kind".to_owned(), kind.into())].into_iter().collect()),
         spec => spec,
     };

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::future::OptionFuture;
 use libp2p::multiaddr::Protocol;
@@ -12,7 +13,7 @@ use samara_trace::TraceWriter;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing_subscriber::EnvFilter;
 
@@ -101,6 +102,8 @@ impl Running {
             topic_bytes,
             allow_remote: false,
             token: None,
+            counts: Arc::default(),
+            room: Arc::new(Semaphore::new(control::LONG_MAX)),
         };
         let [control_token, metrics_token] = tokens;
         if let Some((listener, address, allow_remote)) = control {

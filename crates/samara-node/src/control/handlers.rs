@@ -49,7 +49,8 @@ impl Api {
         let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
         let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
         let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
-        let text = Scrape { node, pool, group, mix, usage: Usage::now() }.text();
+        let servers = std::sync::Arc::clone(&self.counts);
+        let text = Scrape { node, pool, group, mix, servers, usage: Usage::now() }.text();
         text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 

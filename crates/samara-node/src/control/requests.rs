@@ -9,12 +9,12 @@ use samara_engine::outbox::{Policies, Schedule, ScheduleSpec};
 use samara_gossipsub::rpc::Topic;
 use serde::Deserialize;
 
-use super::body::read;
-use super::{Api, BODY_MAX, Failure};
+use super::body::{BODY_MAX, at_most, read_bytes};
+use super::{Api, Failure};
 use crate::config::{MetricsAt, check_schedule, check_topic, group_id};
 pub(super) use crate::model::MessageSpec;
 use crate::model::{self, BlockSpec, Late, Publication, Submission};
-use crate::node::schedule::{Block, Payload, Planned};
+use crate::node::schedule::{Block, PLANNED_MAX, Payload, Planned};
 use crate::part::unix_ns;
 
 const BATCH_MESSAGES_MAX: usize = 4096;
@@ -45,6 +45,7 @@ pub(super) struct Nothing {}
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Batch {
+    #[serde(deserialize_with = "at_most::<BATCH_MESSAGES_MAX, _, _>")]
     messages: Vec<MessageSpec>,
     #[serde(default, deserialize_with = "model::schedule")]
     schedule: Option<ScheduleSpec>,
@@ -53,12 +54,14 @@ pub(super) struct Batch {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Publications {
+    #[serde(deserialize_with = "at_most::<PLANNED_MAX, _, _>")]
     publications: Vec<Publication>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Submissions {
+    #[serde(deserialize_with = "at_most::<PLANNED_MAX, _, _>")]
     pub(super) submissions: Vec<Submission>,
     #[serde(default)]
     pub(super) late: Late,
@@ -67,6 +70,7 @@ pub(super) struct Submissions {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broadcasts {
+    #[serde(deserialize_with = "at_most::<PLANNED_MAX, _, _>")]
     pub(super) broadcasts: Vec<Submission>,
 }
 
@@ -84,6 +88,7 @@ pub(super) struct TxSpec {
 #[serde(deny_unknown_fields)]
 pub(super) struct Commit {
     pub(super) height: u64,
+    #[serde(deserialize_with = "at_most::<KEYS_MAX, _, _>")]
     pub(super) keys: Vec<String>,
 }
 
@@ -243,9 +248,8 @@ pub(crate) fn read_publications(path: &Path, topic_bytes: usize) -> Result<Vec<P
     if bytes > BODY_MAX as u64 {
         return Err(wrong(format!("found {bytes} bytes; expected at most {BODY_MAX}")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let json = serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
-    let request: Publications = read(json).map_err(wrong)?;
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let request: Publications = read_bytes(&text).map_err(|failure| wrong(failure.1))?;
     request.planned(topic_bytes).map_err(wrong)
 }
 

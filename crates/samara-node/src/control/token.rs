@@ -38,6 +38,11 @@ impl Token {
         Ok(Self(hash(token)))
     }
 
+    /// Returns true if the header `Authorization` has any token.
+    pub(super) fn is_given(authorization: Option<&str>) -> bool {
+        authorization.is_some_and(|value| value.contains(' '))
+    }
+
     /// Returns true if the header `Authorization` has the token.
     pub(super) fn is_in(&self, authorization: Option<&str>) -> bool {
         let given = authorization.and_then(|value| value.split_once(' '));

@@ -51,6 +51,8 @@ metrics! { METRICS |group: GroupSnapshot, rows|
     group_frozen_ns: Counter = group.status.ring.frozen_ns;
     /// Links with members and other nodes
     group_links: Gauge = group.status.links as u64;
+    /// Nodes that the member remembers, with a link or without
+    group_remembered: Gauge = group.status.remembered as u64;
     /// Links that came up
     group_links_up: Counter = group.status.transport.links;
     /// Connections that ended or were not established

@@ -10,6 +10,7 @@ mod node;
 mod pool;
 
 use std::fmt::Error;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -18,6 +19,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use samara_net::mix::Status as MixSnapshot;
 
+use crate::control::Counts;
 pub(crate) use group::GroupSnapshot;
 pub(crate) use node::{Snapshot, TopicSizes, Usage};
 pub(crate) use pool::PoolSnapshot;
@@ -101,6 +103,7 @@ pub(crate) struct Scrape {
     pub(crate) pool: Option<PoolSnapshot>,
     pub(crate) group: Option<GroupSnapshot>,
     pub(crate) mix: Option<MixSnapshot>,
+    pub(crate) servers: Arc<Counts>,
     pub(crate) usage: Usage,
 }
 
@@ -117,6 +120,7 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         write(node::METRICS, Some(&self.node), &mut encoder)?;
+        write(node::SERVERS, Some(&self.servers), &mut encoder)?;
         write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
         for (name, meaning, count) in
             self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool))
@@ -203,6 +207,7 @@ mod tests {
         }
         let tables = [
             table("Every node:", node::METRICS, &mut names),
+            table("The control API and the server for metrics:", node::SERVERS, &mut names),
             table(
                 "The process of the node; values that the system does not report are missing:",
                 node::PROCESS,

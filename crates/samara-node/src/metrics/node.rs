@@ -1,6 +1,7 @@
 //! The metrics of every node.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -10,6 +11,7 @@ use samara_gossipsub::Sizes;
 use samara_libp2p::Traffic;
 
 use super::metrics;
+use crate::control::Counts;
 use crate::node::{CellCounts, LinkCounts, Refused};
 
 /// The counters of a node at one moment.
@@ -156,6 +158,13 @@ metrics! { METRICS |node: Snapshot, rows|
     trace_events[state]: Counter => rows.each(node.trace.iter().flat_map(|trace| {
         [("written", trace.written), ("dropped", trace.dropped), ("failed", trace.failed)]
     }));
+}
+
+metrics! { SERVERS |counts: Arc<Counts>, rows|
+    /// Connections and requests that the control API and the server for metrics refused or ended: all
+    /// places taken, those of an address, a wait for a request that made room, a body or an answer
+    /// that took too long, a wrong token
+    control_refused[cause]: Counter => rows.each(counts.by_cause());
 }
 
 metrics! { PROCESS |usage: Usage, rows|

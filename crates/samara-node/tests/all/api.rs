@@ -162,6 +162,9 @@ async fn long_bodies_and_web_pages_are_refused() {
     let (status, body) = raw(server, &format!("{head}content-length: 17000000\r\n\r\n")).await;
     assert_eq!(status, 413, "{body}");
     assert!(body.contains("17000000 bytes; expected at most 16777216"), "{body}");
+    let stop = head.replace("/v1/publish", "/v1/stop");
+    let (status, body) = raw(server, &format!("{stop}content-length: 2000000\r\n\r\n")).await;
+    assert!(status == 413 && body.contains("at most 1048576"), "{status} {body}");
     // A body without an announced length.
     let chunk = format!("{:x}\r\n{}\r\n0\r\n\r\n", 17_000_000, " ".repeat(17_000_000));
     let (status, body) = raw(server, &format!("{head}transfer-encoding: chunked\r\n\r\n{chunk}")).await;
@@ -289,6 +292,16 @@ async fn a_server_with_a_token_serves_only_its_holders() {
             assert!(!body.contains("samara_"), "{body}");
         }
     }
+    let (_, metrics) = raw(
+        servers[0],
+        &format!(
+            "GET /metrics HTTP/1.1\r\nhost: node.example\r\nconnection: close\r\n\
+             authorization: Bearer {token}\r\n\r\n"
+        ),
+    )
+    .await;
+    // Two guesses at the control API, of which no token is none.
+    assert!(metrics.contains("samara_control_refused_total{cause=\"wrong_token\"} 2\n"), "{metrics}");
     let ask = async |header: &str| {
         let head = "POST /v1/stop HTTP/1.1\r\nhost: node.example\r\nconnection: close\r\n\
                     content-type: application/json\r\ncontent-length: 2\r\n";
