@@ -67,6 +67,12 @@ pub(super) fn broken(measured: &TransactionsMeasured) -> Vec<Broken> {
             || format!("{} transactions did not", metrics.incomplete),
         ));
     }
+    // Builds with debug assertions check this after each input.
+    broken.extend(Broken::unless(
+        measured.idle_slots_max == 0,
+        "no request waits for a peer with a free slot",
+        || format!("{} peers of a node had one", measured.idle_slots_max),
+    ));
     let config = samara_spec::pool::config(scenario);
     broken.extend(Broken::unless(
         metrics.keys_max <= config.limits.keys as u64,

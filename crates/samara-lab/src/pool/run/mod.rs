@@ -47,6 +47,8 @@ pub struct TransactionsMeasured {
     pub requests_max: u64,
     /// Maximum number of transactions in the pool of an honest node.
     pub pool_txs_max: u64,
+    /// Maximum number of peers of an honest node with a free slot beside waiting requests.
+    pub idle_slots_max: u64,
     /// Traffic of each host from the first submission on.
     pub traffic: Vec<HostStats>,
     /// Bytes written by the connections of each host from the first submission on; empty without
@@ -91,6 +93,7 @@ impl TransactionsMeasured {
             keys_max: 0,
             requests_max: 0,
             pool_txs_max: 0,
+            idle_slots_max: 0,
             traffic: Vec::new(),
             connections: Vec::new(),
             hosts,
@@ -286,10 +289,12 @@ impl Run {
 
     fn note_maxima(&mut self, net: &Net<'_, Node>) {
         for cat in net.hosts().filter_map(|node| net.sim.node(node).cat()) {
-            let TransactionsMeasured { keys_max, requests_max, pool_txs_max, .. } = &mut self.measured;
+            let TransactionsMeasured { keys_max, requests_max, pool_txs_max, idle_slots_max, .. } =
+                &mut self.measured;
             *keys_max = (*keys_max).max(cat.keys() as u64);
             *requests_max = (*requests_max).max(cat.outstanding() as u64);
             *pool_txs_max = (*pool_txs_max).max(cat.pool().len() as u64);
+            *idle_slots_max = (*idle_slots_max).max(cat.idle_slots() as u64);
         }
     }
 
