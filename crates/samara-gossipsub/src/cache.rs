@@ -23,6 +23,13 @@ pub enum SeenStrategy {
     LastSeen,
 }
 
+/// Bytes that a seen id takes beside its own: its entries in the table and the queue.
+const SEEN_BYTES: usize = 128;
+
+fn seen_bytes(id: &MessageId) -> usize {
+    SEEN_BYTES + id.as_bytes().len()
+}
+
 /// The ids seen within the time to live, at most `capacity` of them. Each has a number that is
 /// never reused.
 ///
@@ -32,6 +39,7 @@ pub enum SeenStrategy {
 pub(crate) struct SeenCache {
     ttl: Duration,
     capacity: usize,
+    bytes_max: usize,
     strategy: SeenStrategy,
     pub(crate) entries: HashMap<MessageId, Entry, PeerKeyed>,
     /// The next time to check each entry, oldest first. With [`SeenStrategy::LastSeen`], an entry
@@ -39,6 +47,8 @@ pub(crate) struct SeenCache {
     /// than it counts as seen, but the queue stays sorted without a search.
     queue: VecDeque<(Time, MessageKey, MessageId)>,
     next_key: u64,
+    /// Bytes of all entries.
+    pub(crate) bytes: usize,
     /// Number of ids forgotten within their time to live because the table was full.
     pub(crate) evicted: u64,
 }
@@ -56,8 +66,13 @@ impl SeenCache {
     /// If `capacity` is zero.
     pub(crate) fn new(ttl: Duration, capacity: usize, strategy: SeenStrategy) -> Self {
         assert!(capacity > 0, "the capacity of a seen cache must be greater than 0");
-        let (entries, queue) = Default::default();
-        Self { ttl, capacity, strategy, entries, queue, next_key: 0, evicted: 0 }
+        let (entries, queue, bytes_max) = (HashMap::default(), VecDeque::new(), usize::MAX);
+        Self { ttl, capacity, bytes_max, strategy, entries, queue, next_key: 0, bytes: 0, evicted: 0 }
+    }
+
+    /// Bounds the bytes of all ids, with their entries.
+    pub(crate) fn with_bytes_max(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     /// Records that a message with this id arrived or is being published. Returns its number, and
@@ -73,12 +88,13 @@ impl SeenCache {
             }
             return (entry.key, false);
         }
-        if self.entries.len() >= self.capacity {
-            self.evict();
-        }
+        let bytes = seen_bytes(id);
+        while (self.entries.len() >= self.capacity || self.bytes + bytes > self.bytes_max) && self.evict() {}
         let key = MessageKey(self.next_key);
         self.next_key += 1;
-        self.entries.insert(id.clone(), Entry { key, until });
+        if self.entries.insert(id.clone(), Entry { key, until }).is_none() {
+            self.bytes += bytes;
+        }
         self.queue.push_back((until, key, id.clone()));
         (key, true)
     }
@@ -99,21 +115,24 @@ impl SeenCache {
                 }
                 Some(entry) if entry.key == key => {
                     self.entries.remove(&id);
+                    self.bytes -= seen_bytes(&id);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Forgets the entry that has been in the queue for longest.
-    fn evict(&mut self) {
+    /// Forgets the entry that has been in the queue for longest. Returns false if there is none.
+    fn evict(&mut self) -> bool {
         while let Some((_, key, id)) = self.queue.pop_front() {
             if self.entries.get(&id).is_some_and(|entry| entry.key == key) {
                 self.entries.remove(&id);
+                self.bytes -= seen_bytes(&id);
                 self.evicted += 1;
-                return;
+                return true;
             }
         }
+        false
     }
 
     pub(crate) fn len(&self) -> usize {

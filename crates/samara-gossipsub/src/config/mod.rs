@@ -102,6 +102,8 @@ pub struct Config {
     pub seen_ttl: Duration,
     /// Maximum number of seen ids. Beyond it, the oldest ids are forgotten.
     pub seen_capacity: usize,
+    /// Maximum bytes of these ids, with their entries in tables. A full cache forgets the oldest.
+    pub seen_bytes_max: usize,
     /// The start of that time.
     pub seen_strategy: SeenStrategy,
     /// Whether own messages go to all known subscribers above the publish threshold instead of the
@@ -320,6 +322,9 @@ pub struct IDontWantConfig {
     pub until_arrival: bool,
     /// Maximum number of ids remembered per peer.
     pub ids_per_peer_max: u32,
+    /// Maximum bytes of the ids remembered over all peers, with their entries in tables. A peer may
+    /// take a sixteenth of them.
+    pub bytes_max: usize,
 }
 
 /// When a node withdraws copies that it owes but has not sent. The specification mentions none of
@@ -353,6 +358,9 @@ pub struct SubscriptionLimits {
     pub per_peer_max: usize,
     /// Maximum bytes of the names of these topics.
     pub bytes_per_peer_max: usize,
+    /// Maximum bytes of all known topics, with their entries in tables. Beyond it, subscriptions to
+    /// unknown topics are ignored.
+    pub bytes_max: usize,
     /// The topics to remember.
     pub filter: SubscriptionFilter,
 }

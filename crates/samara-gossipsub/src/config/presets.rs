@@ -64,6 +64,7 @@ impl Config {
             history_bytes_max: 256 * MIB,
             seen_ttl: Duration::from_secs(120),
             seen_capacity: 1 << 20,
+            seen_bytes_max: 256 * MIB,
             seen_strategy: SeenStrategy::FirstSeen,
             flood_publish: true,
             flood_publish_max_bytes: usize::MAX,
@@ -78,6 +79,7 @@ impl Config {
                 ttl_heartbeats: 3,
                 until_arrival: false,
                 ids_per_peer_max: 10_000,
+                bytes_max: 64 * MIB,
             },
             withdraw: Withdraw::ALWAYS,
             validator: None,
@@ -102,6 +104,7 @@ impl Config {
                 per_peer_max: 4096,
                 // Topics of Ethereum have names of 46 bytes.
                 bytes_per_peer_max: 256 << 10,
+                bytes_max: 64 * MIB,
                 filter: SubscriptionFilter::All,
             },
             peer_exchange: true,

@@ -273,6 +273,18 @@ pub(super) struct Unwanted {
     pub(super) by_id: HashMap<MessageId, SmallVec<[Refusal; 2]>, PeerKeyed>,
     /// The next heartbeat at which to check each entry. An entry that was prolonged is put back.
     queue: VecDeque<(u64, PeerId, MessageId)>,
+    /// Bytes of all entries.
+    pub(super) bytes: usize,
+}
+
+/// Bytes that a remembered id takes beside its own: its entries in the table and the queue.
+const REFUSAL_BYTES: usize = 208;
+
+/// The share of one peer in the bytes of all refusals.
+const REFUSAL_SHARES: usize = 16;
+
+fn bytes_of(id: &MessageId) -> usize {
+    REFUSAL_BYTES + id.as_bytes().len()
 }
 
 impl Unwanted {
@@ -284,6 +296,7 @@ impl Unwanted {
             return false;
         }
         refusals.push(refusal);
+        self.bytes += bytes_of(id);
         self.queue.push_back((refusal.until, refusal.peer, id.clone()));
         true
     }
@@ -300,9 +313,14 @@ impl Unwanted {
         self.by_id.get(id).map_or(&[], SmallVec::as_slice)
     }
 
-    /// Forgets the refusals that end at this heartbeat, and returns their peers. A refusal of a message
+    /// Forgets the refusals that end at this heartbeat, and returns their peers and bytes. A refusal of a message
     /// that `has_arrived` denies is kept for `ttl` heartbeats more.
-    fn expire(&mut self, tick: u64, ttl: u64, has_arrived: impl Fn(&MessageId) -> bool) -> Vec<PeerId> {
+    fn expire(
+        &mut self,
+        tick: u64,
+        ttl: u64,
+        has_arrived: impl Fn(&MessageId) -> bool,
+    ) -> Vec<(PeerId, usize)> {
         let mut expired = Vec::new();
         while self.queue.front().is_some_and(|(until, ..)| *until <= tick) {
             let Some((_, peer, id)) = self.queue.pop_front() else { break };
@@ -321,17 +339,19 @@ impl Unwanted {
             if refusals.is_empty() {
                 entry.remove();
             }
-            expired.push(peer);
+            self.bytes -= bytes_of(&id);
+            expired.push((peer, bytes_of(&id)));
         }
         expired
     }
 
     pub(super) fn forget_peer(&mut self, peer: PeerId) {
-        let by_id = &mut self.by_id;
+        let (by_id, bytes) = (&mut self.by_id, &mut self.bytes);
         self.queue.retain(|(_, known, id)| {
             if *known == peer
                 && let Some(refusals) = by_id.get_mut(id)
             {
+                *bytes -= bytes_of(id);
                 refusals.retain(|known| known.peer != peer);
                 if refusals.is_empty() {
                     by_id.remove(id);
@@ -435,7 +455,7 @@ impl GossipSub {
             self.config.seen_ttl.as_nanos().div_ceil(self.config.heartbeat_interval.as_nanos().max(1)) as u64;
         let arrival_until = if limits.until_arrival { self.ticks + seen_heartbeats } else { until };
         let refusal = Refusal { peer: from, until, arrival_until };
-        let room_max = limits.ids_per_peer_max;
+        let (room_max, bytes_max) = (limits.ids_per_peer_max, limits.bytes_max);
         let now = cx.now();
         for id in &ids[..taken] {
             if let Some(key) = self.seen.get(now, id) {
@@ -445,10 +465,17 @@ impl GossipSub {
                 }
             }
             let Some(peer) = self.peers.get_mut(from).filter(|peer| !peer.observer) else { continue };
-            if peer.unwanted >= room_max && !self.unwanted.contains(from, id) {
-                self.metrics.ignore(Ignored::IDontWantPeerFull, 1);
+            let bytes = bytes_of(id);
+            let is_peer_full =
+                peer.unwanted >= room_max || peer.unwanted_bytes + bytes > bytes_max / REFUSAL_SHARES;
+            let is_full = is_peer_full || self.unwanted.bytes + bytes > bytes_max;
+            if is_full && !self.unwanted.contains(from, id) {
+                let cause =
+                    if is_peer_full { Ignored::IDontWantPeerFull } else { Ignored::IDontWantTableFull };
+                self.metrics.ignore(cause, 1);
             } else if self.unwanted.add(id, refusal) {
                 peer.unwanted += 1;
+                peer.unwanted_bytes += bytes;
             }
         }
     }
@@ -457,9 +484,10 @@ impl GossipSub {
     pub(super) fn expire_idontwants(&mut self, now: Time) {
         let has_arrived = |id: &MessageId| self.seen.get(now, id).is_some();
         let expired = self.unwanted.expire(self.ticks, self.config.idontwant.ttl_heartbeats, has_arrived);
-        for peer in expired {
+        for (peer, bytes) in expired {
             if let Some(peer) = self.peers.get_mut(peer) {
                 peer.unwanted = peer.unwanted.saturating_sub(1);
+                peer.unwanted_bytes = peer.unwanted_bytes.saturating_sub(bytes);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Links: peers that connect and leave, the topics that both sides announce, and the path of frames
 //! into the outbox.
 
-use bytes::Bytes;
 use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
 use samara_engine::{Frame, MessageKey, PeerId, PeerInfo, Time};
 use thin_vec::ThinVec;
@@ -10,7 +9,6 @@ use super::tables::{Counts, Peer, Protocol, TopicIdx};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::config::LaneLayout;
 use crate::rpc::{Control, IHave, PartialMode, Rpc, RpcFrame, SubOpts, Topic};
-use crate::wire;
 
 impl GossipSub {
     /// Joins a topic: announces it to all peers, and forms a mesh. Returns false if it was already
@@ -101,6 +99,8 @@ impl GossipSub {
             retry: None,
             unannounced: ThinVec::new(),
             unwanted: 0,
+            unwanted_bytes: 0,
+            streams: Default::default(),
             responses: Default::default(),
             parked_until: Time::ZERO,
             offers: 0,
@@ -108,11 +108,15 @@ impl GossipSub {
             info,
         };
         let extended = peer.protocol.has_extensions();
+        let is_greeted_by_driver = self.greets_by_stream;
         let reported_to = self.report_to.contains(&peer.info.identity);
         self.scores.add_peer(id, peer.info.address);
         self.peers.insert(id, peer);
         if reported_to {
             self.peers.reported_to.insert(id);
+        }
+        if is_greeted_by_driver {
+            return;
         }
         if extended {
             let joined = self.topics.joined().to_vec();
@@ -171,16 +175,16 @@ impl GossipSub {
 
     /// Handles the topics that a peer joins and leaves.
     pub(super) fn receive_subscriptions(&mut self, from: PeerId, changes: &[SubOpts], cx: &mut Cx<'_>) {
-        let limits = &self.config.subscriptions;
-        if changes.len() > limits.per_rpc_max {
+        let is_over_limit = changes.len() > self.config.subscriptions.per_rpc_max;
+        if is_over_limit {
             self.metrics.ignore(Ignored::SubscriptionsOverLimit, changes.len() as u64);
-            return;
         }
         for change in changes {
-            if change.subscribe {
-                self.peer_subscribed(from, &change.topic, change.partial, cx);
-            } else {
+            if !change.subscribe {
+                // Leaving costs nothing, and a peer that left must get no more messages.
                 self.peer_unsubscribed(from, &change.topic, cx);
+            } else if !is_over_limit {
+                self.peer_subscribed(from, &change.topic, change.partial, cx);
             }
         }
     }
@@ -195,11 +199,16 @@ impl GossipSub {
         let known = self.topics.find(name);
         if let Some(topic) = known.filter(|topic| peer.topics.binary_search(topic).is_ok()) {
             self.topics.get_mut(topic).set_partial(from, partial);
+            self.repeated_subscription(from, topic, cx);
             return;
         }
         let bytes = peer.topic_bytes + name.as_str().len();
         if peer.topics.len() >= limits.per_peer_max || bytes > limits.bytes_per_peer_max {
             self.metrics.ignore(Ignored::SubscriptionPeerFull, 1);
+            return;
+        }
+        if known.is_none() && self.topics.bytes_with(name) > limits.bytes_max {
+            self.metrics.ignore(Ignored::SubscriptionTableFull, 1);
             return;
         }
         let always = peer.direct || !peer.protocol.has_mesh();
@@ -224,9 +233,14 @@ impl GossipSub {
         }
     }
 
-    fn peer_unsubscribed(&mut self, from: PeerId, name: &Topic, cx: &mut Cx<'_>) {
+    pub(super) fn peer_unsubscribed(&mut self, from: PeerId, name: &Topic, cx: &mut Cx<'_>) {
         let Some(topic) = self.topics.find(name) else { return };
+        // A GRAFT needs no recorded subscription: this node may have ignored that of an honest peer.
+        if self.topics.get(topic).mesh.contains(from) {
+            self.remove_from_mesh(from, topic, true, cx);
+        }
         let Some(peer) = self.peers.get_mut(from) else { return };
+        peer.streams.unconfirmed.retain(|known| *known != topic);
         let Ok(at) = peer.topics.binary_search(&topic) else { return };
         peer.topics.remove(at);
         peer.topic_bytes -= name.as_str().len();
@@ -235,66 +249,9 @@ impl GossipSub {
         state.always.remove(from);
         state.set_partial(from, PartialMode::None);
         state.fanout.remove(from);
-        if state.mesh.contains(from) {
-            self.remove_from_mesh(from, topic, true, cx);
-        }
         self.topics.release(topic);
         if self.config.report_subscriptions {
             cx.emit(Event::Subscription { peer: from, topic: name.clone(), joined: false });
-        }
-    }
-}
-
-/// The penalty for a second announcement (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p,
-/// 10)` on misbehaviour), and for one that is too long.
-const EXTENSIONS_PENALTY: f64 = 10.0;
-
-/// Maximum bytes of the extensions of a peer: the specification knows three flags.
-const EXTENSIONS_BYTES_MAX: usize = 1024;
-
-impl GossipSub {
-    /// Returns the extensions that a peer has announced: the fields of its `ControlExtensions`.
-    /// `None` before the announcement.
-    pub fn extensions_of(&self, peer: PeerId) -> Option<&Bytes> {
-        self.peers.get(peer)?.extensions.as_deref()
-    }
-
-    /// Sends the first frame to a peer that speaks v1.3, since extensions must not come later. It
-    /// precedes all other frames; otherwise an IDONTWANT could overtake it.
-    pub(super) fn announce_extensions(&mut self, peer: PeerId, joined: &[TopicIdx], cx: &mut Cx<'_>) {
-        let frames = self.announcement(joined);
-        let (first, others) =
-            frames.split_first().map_or((None, &[][..]), |(first, others)| (Some(first), others));
-        let subscriptions = first.map(|frame| frame.rpc().subscriptions.clone()).unwrap_or_default();
-        let extensions = Some(wire::put_extensions(self.config.partial.is_some()));
-        let control = Control { extensions, ..Control::default() };
-        let frame = RpcFrame::new(Rpc { subscriptions, control: Some(Box::new(control)), ..Rpc::default() });
-        if !self.owe(peer, self.lanes.urgent, frame, None, None, cx)
-            && let Some(peer) = self.peers.get_mut(peer)
-        {
-            // Extensions can only come first, so the retry announces topics only, as after any
-            // announcement that did not fit.
-            peer.unannounced = joined.into();
-            return;
-        }
-        self.announce(peer, joined, others, cx);
-    }
-
-    /// Stores the extensions of a peer. Only the first announcement counts.
-    pub(super) fn receive_extensions(&mut self, from: PeerId, extensions: &Bytes) {
-        let Some(peer) = self.peers.get_mut(from) else { return };
-        if !peer.protocol.has_extensions() {
-            // Drafts gave field 6 other meanings.
-            self.metrics.ignore(Ignored::ExtensionsVersion, 1);
-        } else if peer.extensions.is_some() {
-            self.metrics.ignore(Ignored::ExtensionsAgain, 1);
-            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
-        } else if extensions.len() > EXTENSIONS_BYTES_MAX {
-            self.metrics.ignore(Ignored::ExtensionsTooLong, 1);
-            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
-        } else {
-            // A copy, because a slice would keep the whole frame in memory.
-            peer.extensions = Some(Box::new(Bytes::copy_from_slice(extensions)));
         }
     }
 }
@@ -441,7 +398,7 @@ impl GossipSub {
         copies
     }
 
-    fn keep_for_retry(&mut self, peer: PeerId, control: &Control) {
+    pub(super) fn keep_for_retry(&mut self, peer: PeerId, control: &Control) {
         if control.graft.is_empty() && control.prune.is_empty() {
             return;
         }
@@ -457,21 +414,6 @@ impl GossipSub {
                 retry.prune.push(prune.clone());
             }
         }
-    }
-
-    /// Handles a broken stream, in either direction, on a link that stays open: the peer may not have
-    /// read the last frames, or may have forgotten them. The next heartbeat repeats the joined topics
-    /// and the GRAFTs of mesh members, which are harmless to receive twice.
-    pub fn stream_broke(&mut self, peer: PeerId) {
-        let joined = self.topics.joined();
-        let meshes = joined.iter().map(|topic| self.topics.get(*topic));
-        let graft =
-            meshes.filter(|state| state.mesh.contains(peer)).map(|state| state.name.clone()).collect();
-        let control = Control { graft, ..Control::default() };
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.unannounced = joined.into();
-        }
-        self.keep_for_retry(peer, &control);
     }
 
     /// Adds the messages that did not fit earlier to those that leave now, unless they are
@@ -520,7 +462,7 @@ impl GossipSub {
 }
 
 /// Builds one frame, or several if one would be too long.
-fn frames(control: Control, bytes_max: usize) -> Vec<RpcFrame> {
+pub(super) fn frames(control: Control, bytes_max: usize) -> Vec<RpcFrame> {
     let frame = RpcFrame::control(control);
     if frame.encoded_len() <= bytes_max {
         return vec![frame];
@@ -543,6 +485,8 @@ fn halve(mut control: Control) -> Option<(Control, Control)> {
     }
     let rest = if let Some(prune) = upper_half(&mut control.prune) {
         Control { prune, ..Control::default() }
+    } else if let Some(graft) = upper_half(&mut control.graft) {
+        Control { graft, ..Control::default() }
     } else if let Some(ihave) = upper_half(&mut control.ihave) {
         Control { ihave, ..Control::default() }
     } else if let Some(iwant) = upper_half(&mut control.iwant) {

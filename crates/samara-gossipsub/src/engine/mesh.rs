@@ -3,12 +3,14 @@
 //! "Mesh maintenance", "Opportunistic grafting", "Outbound mesh quotas", "Explicit peering
 //! agreements").
 
+use std::collections::BTreeSet;
+
 use samara_engine::{NodeRng, PeerId, PeerIdentity, PeerSet, Time};
 
 use super::tables::{PeerTable, TopicIdx, TopicState};
 use super::{Cx, Event, GossipSub, Ignored, Trace};
 use crate::config::{MeshParams, MeshRules};
-use crate::rpc::{Control, ExchangedPeer, Prune, Topic};
+use crate::rpc::{Control, ExchangedPeer, Prune, SubOpts, Topic};
 
 impl GossipSub {
     pub(super) fn mesh_params(&self, topic: TopicIdx) -> MeshParams {
@@ -98,12 +100,28 @@ impl GossipSub {
         }
     }
 
-    /// Handles received GRAFTs. Returns the PRUNEs for those that it rejects.
-    pub(super) fn receive_grafts(&mut self, from: PeerId, grafts: &[Topic], cx: &mut Cx<'_>) -> Vec<Prune> {
+    /// Handles received GRAFTs. Returns the PRUNEs for those that it rejects. `subscriptions` are
+    /// those of the same RPC.
+    pub(super) fn receive_grafts(
+        &mut self,
+        from: PeerId,
+        grafts: &[Topic],
+        subscriptions: &[SubOpts],
+        cx: &mut Cx<'_>,
+    ) -> Vec<Prune> {
         self.metrics.grafts_received += grafts.len() as u64;
         if !self.peers.has_mesh(from) {
             self.metrics.ignore(Ignored::GraftRole, grafts.len() as u64);
             return Vec::new();
+        }
+        // The order of GRAFT and UNSUBSCRIBE within an RPC is unknown. Leaving is the safe reading.
+        let mut left = BTreeSet::new();
+        for change in subscriptions {
+            match self.topics.find(&change.topic) {
+                Some(topic) if change.subscribe => _ = left.remove(&topic),
+                Some(topic) => _ = left.insert(topic),
+                None => {}
+            }
         }
         let mut refused = Vec::new();
         let mut exchange = self.config.peer_exchange;
@@ -119,7 +137,12 @@ impl GossipSub {
             if self.topics.get(topic).mesh.contains(from) {
                 continue;
             }
-            match self.check_graft(from, topic, cx) {
+            let checked = if left.contains(&topic) {
+                Err(Ignored::GraftUnsubscribed)
+            } else {
+                self.check_graft(from, topic, cx)
+            };
+            match checked {
                 Ok(()) => self.add_to_mesh(from, topic, true, cx),
                 Err(cause) => {
                     self.metrics.ignore(cause, 1);
@@ -141,6 +164,10 @@ impl GossipSub {
             return Err(Ignored::GraftDirectPeer);
         }
         if let Some(until) = self.backoffs.until(from, topic).filter(|until| now < *until) {
+            if self.may_not_know(from, until) {
+                self.backoffs.add(now, from, topic, prune_backoff);
+                return Err(Ignored::GraftBackoff);
+            }
             self.scores.add_penalty(from, 1.0);
             // The GRAFT follows the PRUNE too soon to be explained by a clock difference.
             let flood = now + prune_backoff < until + self.config.graft_flood_threshold;

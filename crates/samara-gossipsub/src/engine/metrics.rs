@@ -17,6 +17,8 @@ samara_engine::names! {
         SubscriptionFiltered = "subscription_filtered",
         /// A subscription of a peer that already has too many, or too long names of topics.
         SubscriptionPeerFull = "subscription_peer_full",
+        /// A subscription to an unknown topic while known ones take too much memory.
+        SubscriptionTableFull = "subscription_table_full",
         /// A message that names no topic.
         MessageWithoutTopic = "message_without_topic",
         /// A message on a topic that is not joined.
@@ -59,10 +61,14 @@ samara_engine::names! {
         IDontWantIdsOverLimit = "idontwant_ids_over_limit",
         /// Ids of IDONTWANT of a peer with too many remembered ids.
         IDontWantPeerFull = "idontwant_peer_full",
+        /// Ids of IDONTWANT while those of all peers take too much memory.
+        IDontWantTableFull = "idontwant_table_full",
         /// GRAFT for a topic that is not joined.
         GraftNotSubscribed = "graft_not_subscribed",
         /// GRAFT from a direct peer.
         GraftDirectPeer = "graft_direct_peer",
+        /// GRAFT for a topic that the same RPC leaves.
+        GraftUnsubscribed = "graft_unsubscribed",
         /// GRAFT during the backoff.
         GraftBackoff = "graft_backoff",
         /// GRAFT from a peer with negative score.

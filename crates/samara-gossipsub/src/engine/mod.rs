@@ -9,6 +9,7 @@
 //! | `partial` | parts of messages |
 //! | `spread` | pushes to some mesh peers, announcements to others, one request at a time |
 //! | `links` | peers that connect and leave, announcements, lanes, losses, retries |
+//! | `streams` | the frames that begin a stream; peers that begin anew, and peers that cannot be heard |
 //! | `tables`, `metrics`, `event` | tables and types |
 
 mod event;
@@ -20,6 +21,7 @@ mod partial;
 mod publish;
 mod receive;
 mod spread;
+mod streams;
 pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,6 +103,8 @@ pub struct GossipSub {
     /// All joined topics, in as few frames as possible, for new links. `None` if the joined topics
     /// have changed since.
     greeting: Option<Vec<RpcFrame>>,
+    /// Whether the driver requests the first frames of each stream.
+    greets_by_stream: bool,
     /// Announcements that wait for the next RPC to their peer.
     waiting_gossip: BTreeMap<PeerId, Vec<IHave>>,
     /// Time from the initial delay to the first heartbeat, if it is not random.
@@ -122,7 +126,8 @@ impl GossipSub {
             lanes: Lanes::of(config.sending.layout),
             topics: TopicTable::default(),
             peers: PeerTable::default(),
-            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy),
+            seen: SeenCache::new(config.seen_ttl, config.seen_capacity, config.seen_strategy)
+                .with_bytes_max(config.seen_bytes_max),
             mcache: MessageCache::new(config.history_length, config.history_gossip, config.history_bytes_max),
             promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max),
             turned_away: TurnedAway::default(),
@@ -143,6 +148,7 @@ impl GossipSub {
             report_to: config.report_to.iter().cloned().collect(),
             dialling: BTreeSet::new(),
             greeting: None,
+            greets_by_stream: false,
             waiting_gossip: BTreeMap::new(),
             heartbeat_offset: None,
             ticks: 0,
@@ -225,6 +231,7 @@ impl GossipSub {
             topic_bytes: self.topics.name_bytes(),
             extension_bytes: self.peers.extension_bytes(),
             seen: self.seen.len(),
+            seen_bytes: self.seen.bytes,
             cached: self.mcache.len(),
             cached_bytes: self.mcache.bytes,
             backoffs: self.backoffs.len(),
@@ -232,6 +239,7 @@ impl GossipSub {
             wanted: self.pulls.len(),
             payloads: self.pulls.payloads(),
             unwanted: self.unwanted.len(),
+            unwanted_bytes: self.unwanted.bytes,
             pending_validations: self.pending.len(),
             pending_validation_bytes: self.pending.bytes,
             groups,
@@ -369,6 +377,8 @@ pub struct Sizes {
     pub extension_bytes: usize,
     /// Ids in the seen cache.
     pub seen: usize,
+    /// Bytes of these ids, with their entries in tables.
+    pub seen_bytes: usize,
     /// Messages in the message cache.
     pub cached: usize,
     /// Bytes of these messages.
@@ -383,6 +393,8 @@ pub struct Sizes {
     pub payloads: usize,
     /// IDONTWANT ids received from peers.
     pub unwanted: usize,
+    /// Bytes of these ids, with their entries in tables.
+    pub unwanted_bytes: usize,
     /// Messages that await a verdict.
     pub pending_validations: usize,
     /// Bytes of the payloads that await their verdict.
@@ -438,6 +450,7 @@ impl GossipSub {
             if let Some(peer) = self.peers.get_mut(id) {
                 peer.counts = Default::default();
             }
+            self.streams_heartbeat(id, cx);
             self.retry(id, cx);
         }
         self.flush(cx);

@@ -13,7 +13,7 @@ use super::tables::TopicIdx;
 use super::{Acceptance, Cx, Event, GossipSub, Ignored, Trace, deadline};
 use crate::cache::SeenStrategy;
 use crate::config::{ValidatorHook, Verdict};
-use crate::rpc::{Control, Message, MessageId, RpcFrame};
+use crate::rpc::{Control, Message, MessageId, RpcFrame, SubOpts};
 use crate::signature::SignatureError;
 
 #[derive(Debug)]
@@ -43,6 +43,10 @@ impl GossipSub {
         }
         let direct = peer.direct;
         let rpc = frame.rpc();
+        let extensions = rpc.control.as_ref().and_then(|control| control.extensions.as_ref());
+        if extensions.is_some() && peer.protocol.has_extensions() {
+            self.peer_restarted(from, cx);
+        }
         if !rpc.subscriptions.is_empty() {
             self.receive_subscriptions(from, &rpc.subscriptions, cx);
         }
@@ -57,11 +61,17 @@ impl GossipSub {
             self.receive_partial(from, partial, cx);
         }
         if let Some(control) = &rpc.control {
-            self.receive_control(from, control, cx);
+            self.receive_control(from, control, &rpc.subscriptions, cx);
         }
     }
 
-    fn receive_control(&mut self, from: PeerId, control: &Control, cx: &mut Cx<'_>) {
+    fn receive_control(
+        &mut self,
+        from: PeerId,
+        control: &Control,
+        subscriptions: &[SubOpts],
+        cx: &mut Cx<'_>,
+    ) {
         if let Some(extensions) = &control.extensions {
             self.receive_extensions(from, extensions);
         }
@@ -70,8 +80,11 @@ impl GossipSub {
         if !control.iwant.is_empty() {
             self.receive_iwant(from, &control.iwant, cx);
         }
-        let prune =
-            if control.graft.is_empty() { Vec::new() } else { self.receive_grafts(from, &control.graft, cx) };
+        let prune = if control.graft.is_empty() {
+            Vec::new()
+        } else {
+            self.receive_grafts(from, &control.graft, subscriptions, cx)
+        };
         if !control.prune.is_empty() {
             self.receive_prunes(from, &control.prune, cx);
         }

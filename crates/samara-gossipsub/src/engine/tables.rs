@@ -78,7 +78,12 @@ pub(super) struct TopicTable {
     joined: Vec<TopicIdx>,
     /// Topics with a fanout, sorted.
     fanouts: Vec<TopicIdx>,
+    /// Bytes of all known topics, with their entries.
+    bytes: usize,
 }
+
+/// Bytes that a topic takes beside its name: its state, its entry in the table and in those of peers.
+const TOPIC_BYTES: usize = 240;
 
 impl TopicTable {
     pub(super) fn find(&self, name: &Topic) -> Option<TopicIdx> {
@@ -113,6 +118,7 @@ impl TopicTable {
             fanout,
             fanout_used,
         };
+        self.bytes += TOPIC_BYTES + state.name.as_str().len();
         let topic = match self.free.pop() {
             Some(topic) => {
                 self.states[topic.index()] = state;
@@ -139,8 +145,14 @@ impl TopicTable {
         if let Ok(entry) = self.by_name.find_entry(hash, |known| *known == topic) {
             entry.remove();
             self.free.push(topic);
-            self.states[topic.index()].name = Topic::default();
+            let name = std::mem::take(&mut self.states[topic.index()].name);
+            self.bytes -= TOPIC_BYTES + name.as_str().len();
         }
+    }
+
+    /// Returns the bytes that all topics take together with one more.
+    pub(super) fn bytes_with(&self, name: &Topic) -> usize {
+        self.bytes + TOPIC_BYTES + name.as_str().len()
     }
 
     pub(super) fn get(&self, topic: TopicIdx) -> &TopicState {
@@ -265,6 +277,10 @@ pub(super) struct Peer {
     pub(super) unannounced: ThinVec<TopicIdx>,
     /// Number of remembered ids that the peer does not want.
     pub(super) unwanted: u32,
+    /// Bytes of these ids, with their entries.
+    pub(super) unwanted_bytes: usize,
+    /// What both sides have said on their streams.
+    pub(super) streams: super::streams::Streams,
     /// The times that the peer took to send requested parts.
     pub(super) responses: super::partial::Responses,
     /// The time up to which its offers of messages are ignored.
@@ -357,8 +373,11 @@ impl PeerTable {
         self.get(id).is_some_and(|peer| peer.direct)
     }
 
+    /// Returns true if a peer can be in meshes: it speaks a protocol with meshes, and this node hears
+    /// it.
     pub(super) fn has_mesh(&self, id: PeerId) -> bool {
-        self.get(id).is_some_and(|peer| peer.protocol.has_mesh() && !peer.observer)
+        self.get(id)
+            .is_some_and(|peer| peer.protocol.has_mesh() && !peer.observer && !peer.streams.is_unheard)
     }
 
     pub(super) fn has_idontwant(&self, id: PeerId) -> bool {

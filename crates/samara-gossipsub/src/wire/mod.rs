@@ -233,6 +233,23 @@ impl FrameDecoder {
         matches!(self.state, State::Prefix { read: 0, .. })
     }
 
+    /// Returns the announced length of the unfinished frame, once it is known.
+    pub fn expected_len(&self) -> Option<usize> {
+        match &self.state {
+            State::Body { len, .. } => Some(*len),
+            State::Prefix { .. } | State::Failed(_) => None,
+        }
+    }
+
+    /// Returns the number of bytes of the unfinished frame that have arrived.
+    pub fn unfinished_bytes(&self) -> usize {
+        match &self.state {
+            State::Body { have, .. } => have.len(),
+            State::Prefix { read, .. } => *read,
+            State::Failed(_) => 0,
+        }
+    }
+
     fn fail(&mut self, offset: usize, kind: WireErrorKind) -> Result<Option<Bytes>, WireError> {
         let error = WireError { path: "frame length", offset, kind };
         self.state = State::Failed(error);

@@ -204,3 +204,72 @@ fn state_of_departed_peers_expires() {
     node.advance(std::time::Duration::from_secs(200));
     assert_eq!(node.engine.sizes(), Sizes { topics: 1, topic_bytes: 1, ..Sizes::default() });
 }
+
+fn long_ids(from: u64, count: u64) -> Vec<samara_gossipsub::rpc::MessageId> {
+    let id = |number: u64| [&number.to_be_bytes()[..], &[7; 248]].concat();
+    (from..from + count).map(|number| samara_gossipsub::rpc::MessageId::new(&id(number))).collect()
+}
+
+#[test]
+fn bytes_of_idontwant_ids_are_limited_for_a_peer_and_in_all() {
+    let config = changed(plain(), |config| {
+        config.idontwant.bytes_max = 160_000;
+        config.idontwant.ids_per_rpc_max = 1000;
+    });
+    let mut node = Node::new(config);
+    let peers: Vec<_> = (0..20).map(|_| node.connect()).collect();
+    node.rpc(peers[0], idontwant(long_ids(0, 1000)));
+    let of_one = node.engine.sizes();
+    assert!((5_000..=10_000).contains(&of_one.unwanted_bytes), "{of_one:?}");
+    assert_eq!(node.ignored(Ignored::IDontWantPeerFull), 1000 - of_one.unwanted as u64);
+    for (peer, from) in peers.iter().zip((0..).step_by(1000)) {
+        node.rpc(*peer, idontwant(long_ids(from, 1000)));
+    }
+    assert!(node.engine.sizes().unwanted_bytes <= 160_000);
+    assert!(node.ignored(Ignored::IDontWantTableFull) > 0);
+    // All of it comes back, by time and with the peer.
+    node.disconnect(peers[0]);
+    node.heartbeats(5);
+    assert_eq!(node.engine.sizes().unwanted_bytes, 0);
+    node.rpc(peers[1], idontwant(long_ids(0, 10)));
+    assert_eq!(node.engine.sizes().unwanted, 10);
+    node.disconnect(peers[1]);
+    assert_eq!(node.engine.sizes().unwanted_bytes, 0);
+}
+
+#[test]
+fn bytes_of_all_topics_are_limited() {
+    let mut node = Node::new(changed(plain(), |config| config.subscriptions.bytes_max = 100_000));
+    node.subscribe("ours");
+    let peers: Vec<_> = (0..10).map(|_| node.connect()).collect();
+    for (at, peer) in peers.iter().enumerate() {
+        node.rpc(*peer, subscriptions(true, &names(at * 100, 100)));
+    }
+    let known = node.engine.sizes().topics;
+    assert!((200..450).contains(&known), "{known} topics");
+    assert_eq!(node.ignored(Ignored::SubscriptionTableFull), 1000 - (known as u64 - 1));
+    // Known topics need no more room, and those that all peers leave make room.
+    node.rpc(peers[9], subscriptions(true, &["ours".to_owned()]));
+    assert_eq!(node.engine.topic_peers(&topic("ours")), [peers[9]]);
+    node.disconnect(peers[0]);
+    node.rpc(peers[9], subscriptions(true, &names(5000, 50)));
+    assert_eq!(node.engine.sizes().topics, known - 50);
+}
+
+#[test]
+fn bytes_of_seen_ids_are_limited() {
+    let mut node = Node::new(changed(plain(), |config| config.seen_bytes_max = 100_000));
+    node.subscribe("t");
+    let peer = node.join_peer("t", false);
+    // Authors are part of ids, and as long as their sender likes.
+    for number in 0..100 {
+        let author = bytes::Bytes::from(vec![number as u8; 10_000]);
+        let message = samara_gossipsub::rpc::Message::with_author(topic("t"), "data".into(), author, number);
+        node.rpc(peer, publish([std::sync::Arc::new(message)]));
+    }
+    let sizes = node.engine.sizes();
+    assert!(sizes.seen_bytes <= 100_000 && sizes.seen > 5, "{sizes:?}");
+    assert_eq!(sizes.seen_evicted, 100 - sizes.seen as u64);
+    node.advance(std::time::Duration::from_secs(200));
+    assert_eq!(node.engine.sizes().seen_bytes, 0);
+}

@@ -21,6 +21,7 @@ mod protocol_versions;
 mod px;
 mod score_thresholds;
 mod spread;
+mod streams;
 mod traces;
 mod validation;
 mod wire;

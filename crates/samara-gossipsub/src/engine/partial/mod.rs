@@ -648,6 +648,33 @@ impl GossipSub {
         }
     }
 
+    /// Tells a peer again what this node has and wants, and sends the parts again that were in flight,
+    /// because the stream to it broke.
+    pub(super) fn retell_partials_to(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+        if self.config.partial.is_none() {
+            return;
+        }
+        for header in self.partials.headers.values_mut() {
+            header.holders.retain(|holder| *holder != peer);
+        }
+        let mut known = Vec::new();
+        for (key, group) in &mut self.partials.groups {
+            let Ok(at) = group.views.binary_search_by_key(&peer, |view| view.peer) else { continue };
+            let view = &mut group.views[at];
+            view.told = None;
+            view.gossiped = false;
+            let outbox = cx.outbox();
+            view.frames.retain(|(message, _)| outbox.owes(peer, *message));
+            let mut owed = Bits::default();
+            view.frames.iter().for_each(|(_, parts)| owed.add(parts));
+            view.owed = owed;
+            known.push(key.clone());
+        }
+        for key in known {
+            self.act(&key, cx);
+        }
+    }
+
     /// Forgets what a peer has and wants, and asks others for what it was asked for.
     pub(super) fn forget_partials_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         if self.config.partial.is_none() {

@@ -356,7 +356,7 @@ impl GossipSub {
         old.iter().for_each(|id| _ = self.take_wanted(id));
     }
 
-    pub(super) fn forget_pulls_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
+    pub(in crate::engine) fn forget_pulls_of(&mut self, peer: PeerId, cx: &mut Cx<'_>) {
         if self.pulls.by_id.is_empty() {
             return;
         }
