@@ -1,6 +1,7 @@
 //! The options, events and counters of a behaviour.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use libp2p::{PeerId, StreamProtocol};
@@ -30,6 +31,9 @@ pub struct Options {
     pub in_flight_bytes: usize,
     /// Hard limits of received frames.
     pub limits: Limits,
+    /// Maximum number of bytes of frames that have begun and not ended, over all peers. Beyond it,
+    /// the peer with the oldest one loses its stream.
+    pub unfinished_bytes: usize,
     /// Whether [`Event::Sent`] reports every copy of a message that was written.
     pub report_sent: bool,
     /// Whether events report every frame read or written, for traces.
@@ -38,16 +42,46 @@ pub struct Options {
 
 impl Default for Options {
     /// Returns all protocols, and 64 KiB in flight on each link: some milliseconds at a gigabit,
-    /// and four columns of 16 KiB.
+    /// and four columns of 16 KiB. Unfinished frames take at most 64 MiB.
     fn default() -> Self {
         Self {
             protocols: PROTOCOLS.into(),
             in_flight_bytes: 64 << 10,
             limits: Limits::default(),
+            unfinished_bytes: 64 << 20,
             report_sent: false,
             report_frames: false,
         }
     }
+}
+
+/// The reason why a stream of a peer was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A frame violates the wire format.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// A frame did not arrive within 10 s and the time of its length at 100 kB/s.
+    #[error(
+        "{bytes} bytes of a frame arrived in {after:.1?}; expected the frame after 10 s, and 10 s more for each megabyte"
+    )]
+    TooSlow {
+        /// The bytes in memory.
+        bytes: usize,
+        /// The announced length, once it has arrived.
+        len: Option<usize>,
+        /// The time since the frame began.
+        after: Duration,
+    },
+    /// The frame was the oldest unfinished one when the unfinished frames of all peers exceeded
+    /// [`Options::unfinished_bytes`].
+    #[error(
+        "unfinished frames of all peers take too much memory, and this one, of {bytes} bytes so far, is the oldest"
+    )]
+    NoRoom {
+        /// The bytes in memory.
+        bytes: usize,
+    },
 }
 
 /// An event that [`Behaviour`](crate::Behaviour) reports.
@@ -159,8 +193,14 @@ pub enum Event {
     Malformed {
         /// The remote peer.
         peer: PeerId,
-        /// The violation of the wire format.
-        error: WireError,
+        /// The fault of the frame.
+        error: FrameError,
+    },
+    /// A connection is being closed because too many streams began on it. Both sides notice, and can
+    /// connect again.
+    GaveUp {
+        /// The remote peer.
+        peer: PeerId,
     },
     /// A copy did not fit into its queue, or was dropped for another.
     Lost(Lost),
@@ -218,6 +258,8 @@ pub struct Sizes {
     pub recommended: usize,
     /// Bytes of frames in flight into streams.
     pub in_flight_bytes: usize,
+    /// Bytes of frames that have begun and not ended.
+    pub unfinished_bytes: usize,
     /// Events and requests that the swarm has not polled yet.
     pub actions: usize,
 }

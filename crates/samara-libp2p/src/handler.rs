@@ -21,11 +21,11 @@ use libp2p::swarm::{
 };
 use samara_engine::Frame;
 use samara_gossipsub::rpc::RpcFrame;
-use samara_gossipsub::wire::{self, FrameDecoder, Limits, WireError};
+use samara_gossipsub::wire::{self, FrameDecoder, Limits};
 
-/// Maximum number of times that a stream is opened or accepted on one connection. Peers that keep
-/// closing their streams are left alone.
-const ATTEMPTS_MAX: u32 = 5;
+use crate::event::FrameError;
+use crate::unfinished::{Memory, Unfinished};
+
 /// The time after which the swarm gives up the negotiation of a stream, without a word to handlers
 /// (the default of [`ConnectionHandler`]s).
 const NEGOTIATION_MAX: Duration = Duration::from_secs(10);
@@ -37,33 +37,48 @@ const FIRST_CHUNK_BYTES: usize = 8 << 10;
 /// Maximum number of bytes of the length prefix of a frame.
 const PREFIX_BYTES_MAX: usize = 10;
 
-/// An event that a connection reports to the behaviour.
+/// Maximum number of streams of a peer that are read on one connection: the newest one, and the one
+/// before, which may still have frames to read.
+const READERS_MAX: usize = 2;
+
+/// An order of the behaviour to a connection.
+#[derive(Debug)]
+pub enum ToHandler {
+    /// Opens a stream with this number for these frames, in place of an earlier stream. The stream is
+    /// closed when the sender of the frames is dropped and all of them are written.
+    Open(u64, UnboundedReceiver<RpcFrame>),
+}
+
+/// An event that a connection reports to the behaviour. Numbers are those of [`ToHandler::Open`].
 #[derive(Debug)]
 pub enum FromHandler {
-    /// The first stream was negotiated, and the peer speaks this protocol.
-    Protocol(StreamProtocol),
+    /// The stream for frames is open.
+    Opened(u64, StreamProtocol),
     /// The peer speaks none of the protocols.
-    NotSupported,
-    Writable,
-    /// The peer opened a further stream for its frames.
-    OpenedAgain,
-    /// The stream for frames broke, with this number of accepted frames.
-    Broken(usize),
-    /// No further stream for frames will be opened, because the peer keeps closing it.
-    GaveUp,
+    Refused(u64),
+    /// The stream for frames broke with all frames that were not reported as written, or could not
+    /// be opened.
+    Broken(u64),
     Written(usize),
-    Frame(RpcFrame),
-    /// The peer sent an invalid frame.
-    Malformed(WireError),
+    /// The peer opened a stream. A late one may follow an attempt that failed unnoticed.
+    TheirsOpened {
+        protocol: StreamProtocol,
+        is_late: bool,
+    },
+    /// No stream of the peer is open any more.
+    TheirsEnded,
+    /// A frame; whether it is the first of its stream.
+    Frame(RpcFrame, bool),
+    /// The peer sent an invalid frame, and its stream was closed.
+    Malformed(FrameError),
 }
 
 #[derive(Debug)]
 enum Outbound {
-    Wanted,
-    Opening,
-    Open(Writer),
-    /// Closed for good.
     Closed,
+    Wanted(UnboundedReceiver<RpcFrame>),
+    Opening(UnboundedReceiver<RpcFrame>),
+    Open(Writer),
 }
 
 /// Reads and writes the frames of one connection.
@@ -71,95 +86,84 @@ enum Outbound {
 pub struct Handler {
     offer: Offer,
     limits: Arc<Limits>,
-    /// Frames to write. The behaviour limits their bytes.
-    frames: UnboundedReceiver<RpcFrame>,
+    memory: Arc<Memory>,
     outbound: Outbound,
-    outbound_attempts: u32,
-    inbound: Option<Reader>,
-    inbound_attempts: u32,
+    /// The number of the stream that is being opened, is open, or was open last.
+    number: u64,
+    /// The streams of the peer, oldest first.
+    inbound: VecDeque<Reader>,
     /// The time at which the connection was established.
     since: Instant,
-    protocol_reported: bool,
     events: VecDeque<FromHandler>,
 }
 
 impl Handler {
-    pub(crate) fn new(
-        protocols: Arc<[StreamProtocol]>,
-        limits: Arc<Limits>,
-        frames: UnboundedReceiver<RpcFrame>,
-    ) -> Self {
+    pub(crate) fn new(protocols: Arc<[StreamProtocol]>, limits: Arc<Limits>, memory: Arc<Memory>) -> Self {
         Self {
             offer: Offer(protocols),
             limits,
-            frames,
-            outbound: Outbound::Wanted,
-            outbound_attempts: 0,
-            inbound: None,
-            inbound_attempts: 0,
+            memory,
+            outbound: Outbound::Closed,
+            number: 0,
+            inbound: VecDeque::new(),
             since: Instant::now(),
-            protocol_reported: false,
             events: VecDeque::new(),
-        }
-    }
-
-    fn report_protocol(&mut self, protocol: StreamProtocol) {
-        if !self.protocol_reported {
-            self.protocol_reported = true;
-            self.events.push_back(FromHandler::Protocol(protocol));
-        }
-    }
-
-    fn outbound_lost(&mut self) {
-        if self.outbound_attempts < ATTEMPTS_MAX {
-            self.outbound = Outbound::Wanted;
-        } else {
-            self.outbound = Outbound::Closed;
-            self.events.push_back(FromHandler::GaveUp);
         }
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {
         let Outbound::Open(writer) = &mut self.outbound else { return };
-        let written = writer.poll(&mut self.frames, cx).and_then(|written| {
+        let written = writer.poll(cx).and_then(|written| {
             writer.poll_closed(cx)?;
             Ok(written)
         });
         match written {
-            Ok(0) => {}
-            Ok(written) => self.events.push_back(FromHandler::Written(written)),
+            Ok((written, is_done)) => {
+                if written > 0 {
+                    self.events.push_back(FromHandler::Written(written));
+                }
+                if is_done {
+                    self.outbound = Outbound::Closed;
+                }
+            }
             Err(error) => {
                 tracing::debug!(%error, "the outbound stream for frames broke");
-                let mut taken = writer.taken;
-                // No later stream writes these frames, because it starts without them.
-                while let Poll::Ready(Some(_)) = self.frames.poll_next_unpin(cx) {
-                    taken += 1;
-                }
-                self.events.push_back(FromHandler::Broken(taken));
-                self.outbound_lost();
+                // No later stream writes the frames that are left, because it starts without them.
+                self.outbound = Outbound::Closed;
+                self.events.push_back(FromHandler::Broken(self.number));
             }
         }
     }
 
     fn read(&mut self, cx: &mut Context<'_>) {
-        let Some(reader) = &mut self.inbound else { return };
-        match reader.poll(cx, &self.limits) {
-            Poll::Pending => {}
-            Poll::Ready(Ok(frame)) => self.events.push_back(FromHandler::Frame(frame)),
-            Poll::Ready(Err(ReadError::Closed(error))) => {
-                tracing::debug!(error, "the inbound stream for frames closed");
-                self.inbound = None;
+        let mut at = 0;
+        while let Some(reader) = self.inbound.get_mut(at) {
+            let error = match reader.poll(cx, &self.limits) {
+                Poll::Pending => {
+                    at += 1;
+                    continue;
+                }
+                Poll::Ready(Ok(frame)) => {
+                    let is_first = !std::mem::replace(&mut reader.has_begun, true);
+                    self.events.push_back(FromHandler::Frame(frame, is_first));
+                    return;
+                }
+                Poll::Ready(Err(error)) => error,
+            };
+            self.inbound.remove(at);
+            match error {
+                ReadError::Closed(error) => tracing::debug!(error, "the inbound stream for frames closed"),
+                ReadError::Malformed(error) => self.events.push_back(FromHandler::Malformed(error)),
             }
-            Poll::Ready(Err(ReadError::Malformed(error))) => {
-                self.inbound = None;
-                self.events.push_back(FromHandler::Malformed(error));
+            if self.inbound.is_empty() {
+                self.events.push_back(FromHandler::TheirsEnded);
             }
         }
     }
 }
 
 impl ConnectionHandler for Handler {
-    type FromBehaviour = std::convert::Infallible;
+    type FromBehaviour = ToHandler;
     type ToBehaviour = FromHandler;
     type InboundProtocol = Offer;
     type OutboundProtocol = Offer;
@@ -172,13 +176,14 @@ impl ConnectionHandler for Handler {
 
     /// Keeps a connection as long as frames can travel in either direction.
     fn connection_keep_alive(&self) -> bool {
-        self.inbound.is_some() || matches!(self.outbound, Outbound::Opening | Outbound::Open(_))
+        !self.inbound.is_empty() || !matches!(self.outbound, Outbound::Closed)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionHandlerEvent<Offer, (), FromHandler>> {
-        if matches!(self.outbound, Outbound::Wanted) {
-            self.outbound = Outbound::Opening;
-            self.outbound_attempts += 1;
+        if matches!(self.outbound, Outbound::Wanted(_))
+            && let Outbound::Wanted(frames) = std::mem::replace(&mut self.outbound, Outbound::Closed)
+        {
+            self.outbound = Outbound::Opening(frames);
             return Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
                 protocol: SubstreamProtocol::new(self.offer.clone(), ()),
             });
@@ -189,17 +194,19 @@ impl ConnectionHandler for Handler {
         if self.events.is_empty() {
             self.read(cx);
         }
-        if let Some(event) = self.events.pop_front() {
-            return Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(event));
+        match self.events.pop_front() {
+            Some(event) => Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(event)),
+            None => Poll::Pending,
         }
-        if matches!(self.outbound, Outbound::Wanted) {
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
     }
 
-    fn on_behaviour_event(&mut self, event: Self::FromBehaviour) {
-        match event {}
+    fn on_behaviour_event(&mut self, ToHandler::Open(number, frames): ToHandler) {
+        // A stream that still writes its last frames does not outlive its successor.
+        if matches!(self.outbound, Outbound::Open(_)) {
+            self.events.push_back(FromHandler::Broken(self.number));
+        }
+        self.number = number;
+        self.outbound = Outbound::Wanted(frames);
     }
 
     fn on_connection_event(&mut self, event: ConnectionEvent<'_, Offer, Offer>) {
@@ -208,36 +215,32 @@ impl ConnectionHandler for Handler {
                 protocol: (stream, protocol),
                 ..
             }) => {
-                self.inbound_attempts += 1;
-                if self.inbound_attempts > ATTEMPTS_MAX {
-                    tracing::debug!("closed a stream beyond the limit of one connection");
-                    return;
-                }
-                self.report_protocol(protocol);
                 let is_late = self.since.elapsed() > NEGOTIATION_MAX;
-                if self.inbound_attempts > 1 || is_late {
-                    self.events.push_back(FromHandler::OpenedAgain);
+                self.events.push_back(FromHandler::TheirsOpened { protocol, is_late });
+                if self.inbound.len() >= READERS_MAX {
+                    self.inbound.pop_front();
                 }
-                // A new stream replaces the old one, as in other implementations.
-                self.inbound = Some(Reader::new(stream, self.limits.frame_bytes));
+                let unfinished = Unfinished::new(Arc::clone(&self.memory));
+                self.inbound.push_back(Reader::new(stream, self.limits.frame_bytes, unfinished));
             }
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
                 protocol: (stream, protocol),
                 ..
             }) => {
-                self.report_protocol(protocol);
-                self.outbound = Outbound::Open(Writer::new(stream));
-                self.events.push_back(FromHandler::Writable);
+                if matches!(self.outbound, Outbound::Opening(_))
+                    && let Outbound::Opening(frames) = std::mem::replace(&mut self.outbound, Outbound::Closed)
+                {
+                    self.outbound = Outbound::Open(Writer::new(stream, frames));
+                    self.events.push_back(FromHandler::Opened(self.number, protocol));
+                }
             }
             ConnectionEvent::DialUpgradeError(failed) => {
+                self.outbound = Outbound::Closed;
                 if matches!(failed.error, StreamUpgradeError::NegotiationFailed) {
-                    self.outbound = Outbound::Closed;
-                    if !self.protocol_reported {
-                        self.events.push_back(FromHandler::NotSupported);
-                    }
+                    self.events.push_back(FromHandler::Refused(self.number));
                 } else {
                     tracing::debug!(error = %failed.error, "failed to open a stream for frames");
-                    self.outbound_lost();
+                    self.events.push_back(FromHandler::Broken(self.number));
                 }
             }
             _ => {}
@@ -249,29 +252,38 @@ impl ConnectionHandler for Handler {
 #[derive(Debug)]
 struct Writer {
     stream: Stream,
+    /// Frames to write. The behaviour limits their bytes.
+    frames: UnboundedReceiver<RpcFrame>,
     buffer: BytesMut,
     /// Number of frames in the buffer, including partly written ones.
     taken: usize,
     unflushed: bool,
+    /// Whether no more frames come.
+    is_last: bool,
 }
 
 impl Writer {
-    fn new(stream: Stream) -> Self {
-        Self { stream, buffer: BytesMut::new(), taken: 0, unflushed: false }
+    fn new(stream: Stream, frames: UnboundedReceiver<RpcFrame>) -> Self {
+        Self { stream, frames, buffer: BytesMut::new(), taken: 0, unflushed: false, is_last: false }
     }
 
-    /// Writes as much as possible. Returns the number of completely written frames.
-    fn poll(&mut self, frames: &mut UnboundedReceiver<RpcFrame>, cx: &mut Context<'_>) -> io::Result<usize> {
+    /// Writes as much as possible. Returns the number of completely written frames, and whether the
+    /// stream has been closed after its last one.
+    fn poll(&mut self, cx: &mut Context<'_>) -> io::Result<(usize, bool)> {
         let mut written = 0;
         loop {
             if self.buffer.is_empty() {
                 written += std::mem::take(&mut self.taken);
-                while self.buffer.len() < CHUNK_BYTES
-                    && let Poll::Ready(Some(frame)) = frames.poll_next_unpin(cx)
-                {
-                    self.buffer.reserve(frame.encoded_len() + PREFIX_BYTES_MAX);
-                    wire::encode_frame(frame.rpc(), &mut self.buffer);
-                    self.taken += 1;
+                while self.buffer.len() < CHUNK_BYTES && !self.is_last {
+                    match self.frames.poll_next_unpin(cx) {
+                        Poll::Ready(Some(frame)) => {
+                            self.buffer.reserve(frame.encoded_len() + PREFIX_BYTES_MAX);
+                            wire::encode_frame(frame.rpc(), &mut self.buffer);
+                            self.taken += 1;
+                        }
+                        Poll::Ready(None) => self.is_last = true,
+                        Poll::Pending => break,
+                    }
                 }
                 if self.buffer.is_empty() {
                     // An idle connection holds no buffer.
@@ -285,13 +297,17 @@ impl Writer {
                     self.buffer.advance(count);
                     self.unflushed = true;
                 }
-                Poll::Pending => return Ok(written),
+                Poll::Pending => return Ok((written, false)),
             }
+        }
+        if self.is_last {
+            // Closing flushes.
+            return Ok((written, Pin::new(&mut self.stream).poll_close(cx)?.is_ready()));
         }
         if self.unflushed && Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {
             self.unflushed = false;
         }
-        Ok(written)
+        Ok((written, false))
     }
 
     /// Returns an error if the peer has closed the stream. rust-libp2p closes it, without a reset,
@@ -309,7 +325,7 @@ impl Writer {
 
 enum ReadError {
     Closed(String),
-    Malformed(WireError),
+    Malformed(FrameError),
 }
 
 #[derive(Debug)]
@@ -319,11 +335,15 @@ struct Reader {
     chunk: Vec<u8>,
     /// The part of the chunk that was read but not yet cut into frames.
     pending: Range<usize>,
+    unfinished: Unfinished,
+    /// Whether a frame has arrived.
+    has_begun: bool,
 }
 
 impl Reader {
-    fn new(stream: Stream, frame_bytes_max: usize) -> Self {
-        Self { stream, decoder: FrameDecoder::new(frame_bytes_max), chunk: Vec::new(), pending: 0..0 }
+    fn new(stream: Stream, frame_bytes_max: usize, unfinished: Unfinished) -> Self {
+        let decoder = FrameDecoder::new(frame_bytes_max);
+        Self { stream, decoder, chunk: Vec::new(), pending: 0..0, unfinished, has_begun: false }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, limits: &Limits) -> Poll<Result<RpcFrame, ReadError>> {
@@ -332,10 +352,11 @@ impl Reader {
             let next = self.decoder.next(&mut pending);
             self.pending.start = self.pending.end - pending.len();
             match next {
-                Err(error) => return Poll::Ready(Err(ReadError::Malformed(error))),
+                Err(error) => return Poll::Ready(Err(ReadError::Malformed(error.into()))),
                 Ok(Some(frame)) => {
+                    self.unfinished.end();
                     let rpc = wire::decode(frame, limits).map(RpcFrame::new);
-                    return Poll::Ready(rpc.map_err(ReadError::Malformed));
+                    return Poll::Ready(rpc.map_err(|error| ReadError::Malformed(error.into())));
                 }
                 Ok(None) => {}
             }
@@ -347,13 +368,7 @@ impl Reader {
             }
             self.pending = 0..0;
             match Pin::new(&mut self.stream).poll_read(cx, &mut self.chunk) {
-                Poll::Pending => {
-                    // An idle connection holds no buffer.
-                    if self.decoder.is_between_frames() {
-                        self.chunk = Vec::new();
-                    }
-                    return Poll::Pending;
-                }
+                Poll::Pending => return self.wait(cx),
                 Poll::Ready(Ok(0)) => {
                     let cut =
                         if self.decoder.is_between_frames() { "closed" } else { "closed inside a frame" };
@@ -364,6 +379,20 @@ impl Reader {
                     return Poll::Ready(Err(ReadError::Closed(error.to_string())));
                 }
             }
+        }
+    }
+
+    /// Waits for more bytes.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<RpcFrame, ReadError>> {
+        if self.decoder.is_between_frames() {
+            // An idle connection holds no buffer.
+            self.chunk = Vec::new();
+            return Poll::Pending;
+        }
+        let bytes = self.decoder.unfinished_bytes() + self.chunk.len();
+        match self.unfinished.wait(bytes, self.decoder.expected_len(), Instant::now(), cx) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(ReadError::Malformed(error))),
         }
     }
 }

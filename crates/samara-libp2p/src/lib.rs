@@ -5,8 +5,9 @@ mod behaviour;
 mod event;
 mod handler;
 mod identity;
+mod unfinished;
 
 pub use behaviour::Behaviour;
-pub use event::{Event, Options, PROTOCOLS, Sizes, Traffic};
+pub use event::{Event, FrameError, Options, PROTOCOLS, Sizes, Traffic};
 pub use handler::Handler;
 pub use identity::{KeyVerifier, identity_of, peer_id_of};

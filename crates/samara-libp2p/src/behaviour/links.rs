@@ -1,32 +1,58 @@
-//! Connections, the links that they form for the engine, and the copies that leave on them.
+//! Links for the engine, and the copies that leave on them. `life` decides which connection carries them.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use libp2p::multiaddr::Protocol;
-use libp2p::swarm::{ConnectionId, ToSwarm};
+use libp2p::swarm::{CloseConnection, ConnectionId, NotifyHandler, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo};
 use samara_gossipsub::rpc::RpcFrame;
 
+use super::life::{Happened, Life, Step};
 use super::{Behaviour, DEPARTED_MAX};
 use crate::event::Event;
-use crate::handler::Handler;
+use crate::handler::{Handler, ToHandler};
 use crate::identity::identity_of;
 
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    pub(super) frames: UnboundedSender<RpcFrame>,
-    pub(super) outbound: bool,
-    pub(super) address: Option<IpAddr>,
+    /// The number of the newest stream that was requested.
+    pub(super) stream: u64,
+    /// The frames of the stream that is being opened or is open. Dropping them closes the stream.
+    pub(super) frames: Option<UnboundedSender<RpcFrame>>,
+    /// Whether the stream carries frames. At most one does for each peer.
     pub(super) writable: bool,
     /// Frames in flight, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_flight_bytes: usize,
+}
+
+impl Connection {
+    /// Returns the number of copies of messages that are in flight.
+    fn copies_in_flight(&self) -> usize {
+        self.in_flight.iter().filter(|frame| frame.copy.is_some()).count()
+    }
+
+    /// Hands a frame to the stream. `message` is its message and rank, if it is a copy of one.
+    fn send(&mut self, frame: RpcFrame, len: usize, message: Option<(MessageKey, u32)>, report: bool) {
+        self.in_flight.push_back(InFlight {
+            len,
+            payload: frame.payload_len(),
+            copy: message,
+            frame: report.then(|| frame.clone()),
+        });
+        self.in_flight_bytes += len;
+        // Fails only if the stream has just ended. The following event then counts the copy as lost.
+        if let Some(frames) = &self.frames {
+            let _ = frames.unbounded_send(frame);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +70,7 @@ pub(super) struct Peer {
     /// The number of the peer in the engine, once the peer speaks one of the protocols.
     pub(super) handle: Option<Handle>,
     pub(super) connections: Vec<Connection>,
+    pub(super) life: Life,
 }
 
 impl Peer {
@@ -100,17 +127,8 @@ impl Behaviour {
     fn hand_over(&mut self, copy: Outgoing<RpcFrame>) {
         let peer = self.peer_id(copy.peer).and_then(|peer| self.peers.get_mut(&peer));
         let Some(connection) = peer.and_then(Peer::active) else { return };
-        let len = copy.len as usize;
-        connection.in_flight.push_back(InFlight {
-            len,
-            payload: copy.frame.payload_len(),
-            copy: copy.message.map(|key| (key, copy.rank)),
-            frame: self.options.report_frames.then(|| copy.frame.clone()),
-        });
-        connection.in_flight_bytes += len;
-        // Fails only if the connection has just closed. The following close event then counts the
-        // copy as lost.
-        let _ = connection.frames.unbounded_send(copy.frame);
+        let message = copy.message.map(|key| (key, copy.rank));
+        connection.send(copy.frame, copy.len as usize, message, self.options.report_frames);
     }
 
     pub(super) fn connected(
@@ -118,9 +136,8 @@ impl Behaviour {
         peer: PeerId,
         id: ConnectionId,
         remote: &Multiaddr,
-        outbound: bool,
+        is_outbound: bool,
     ) -> Handler {
-        let (frames, receiver) = unbounded();
         let address = remote.iter().find_map(|part| match part {
             Protocol::Ip4(ip) => Some(IpAddr::V4(ip)),
             Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
@@ -131,42 +148,116 @@ impl Behaviour {
         let address = address.filter(|address| !address.is_loopback());
         let connection = Connection {
             id,
-            frames,
-            outbound,
-            address,
+            stream: 0,
+            frames: None,
             writable: false,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
         };
         self.peers.entry(peer).or_default().connections.push(connection);
-        Handler::new(Arc::clone(&self.options.protocols), Arc::clone(&self.limits), receiver)
+        self.live(peer, id, Happened::Connected { is_outbound, address });
+        Handler::new(
+            Arc::clone(&self.options.protocols),
+            Arc::clone(&self.limits),
+            Arc::clone(&self.unfinished),
+        )
+    }
+
+    /// Handles what happened on a connection, and carries out what follows from it.
+    pub(super) fn live(&mut self, peer_id: PeerId, id: ConnectionId, happened: Happened) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else { return };
+        for step in peer.life.on(id, happened, Instant::now()) {
+            match step {
+                Step::Up(id, protocol) => self.link_up(peer_id, id, &protocol),
+                Step::Down => self.link_down(peer_id),
+                Step::Open(id) => {
+                    let (sender, frames) = unbounded();
+                    let Some(connection) = self.connection(&peer_id, id) else { continue };
+                    connection.frames = Some(sender);
+                    connection.stream += 1;
+                    let event = ToHandler::Open(connection.stream, frames);
+                    let handler = NotifyHandler::One(id);
+                    self.actions.push_back(ToSwarm::NotifyHandler { peer_id, handler, event });
+                }
+                Step::Greet(id, protocol) => self.greet(peer_id, id, &protocol),
+                Step::Finish(id) => {
+                    if let Some(connection) = self.connection(&peer_id, id) {
+                        connection.writable = false;
+                        connection.frames = None;
+                    }
+                }
+                Step::Heard(is_heard) => {
+                    if let Some(handle) = self.handle(&peer_id) {
+                        self.driver.with(|engine, cx| engine.set_heard(handle, is_heard, cx));
+                    }
+                }
+                Step::Repeat => {
+                    // go-libp2p-pubsub forgets the topics of a peer when its own stream to it ends
+                    // (`handleDeadPeers`), although the other stream stays open.
+                    if let Some(handle) = self.handle(&peer_id) {
+                        self.driver.with(|engine, _| engine.stream_broke(handle));
+                    }
+                }
+                Step::GiveUp(id) => {
+                    self.emit(Event::GaveUp { peer: peer_id });
+                    let connection = CloseConnection::One(id);
+                    self.actions.push_back(ToSwarm::CloseConnection { peer_id, connection });
+                }
+                Step::NotSupported => self.emit(Event::NotSupported { peer: peer_id }),
+            }
+        }
+    }
+
+    /// Begins a stream: the frames of the greeting leave first.
+    fn greet(&mut self, peer_id: PeerId, id: ConnectionId, protocol: &StreamProtocol) {
+        let Some(handle) = self.handle(&peer_id) else { return };
+        let Some(info) = self.info(&peer_id, id, protocol) else { return };
+        let greeting = self.driver.with(|engine, cx| engine.greeting(handle, info, cx));
+        let report = self.options.report_frames;
+        let Some(connection) = self.connection(&peer_id, id) else { return };
+        connection.writable = true;
+        for frame in greeting {
+            let len = frame.encoded_len();
+            connection.send(frame, len, None, report);
+        }
+        self.ready.push(handle);
+    }
+
+    fn info(&self, peer_id: &PeerId, id: ConnectionId, protocol: &StreamProtocol) -> Option<PeerInfo> {
+        let (outbound, address) = self.peers.get(peer_id)?.life.origin(id);
+        let protocol = protocol.as_ref().into();
+        Some(PeerInfo { identity: identity_of(peer_id), outbound, address, protocol })
     }
 
     pub(super) fn closed(&mut self, peer_id: PeerId, id: ConnectionId) {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
-        let Some(at) = peer.connections.iter().position(|connection| connection.id == id) else { return };
-        let gone = peer.connections.swap_remove(at);
-        let handle = peer.handle;
-        let on_the_way = gone.in_flight.iter().filter(|frame| frame.copy.is_some()).count();
-        if !peer.connections.is_empty() {
-            // The link stays open over another connection.
-            self.report_cut(peer_id, on_the_way);
-            self.ready.extend(handle);
-            self.after_call();
-            return;
-        }
-        self.peers.remove(&peer_id);
-        if let Some(handle) = handle {
-            let owed = self.driver.outbox().link_down(handle);
-            self.driver.input(Input::LinkDown { peer: handle });
-            // Must happen while the number still belongs to this peer.
-            self.emit_events();
-            self.handles[handle.index()] = None;
-            self.departed.insert(peer_id, handle);
-            let lost_copies = owed + on_the_way;
-            self.emit(Event::LinkDown { peer: peer_id, lost_copies });
+        let Some(gone) = peer.connections.iter_mut().find(|connection| connection.id == id) else { return };
+        gone.writable = false;
+        let cut = gone.copies_in_flight();
+        // The link goes down with the last connection.
+        self.live(peer_id, id, Happened::Closed);
+        let Some(peer) = self.peers.get_mut(&peer_id) else { return };
+        peer.connections.retain(|connection| connection.id != id);
+        if peer.life.is_over() {
+            self.peers.remove(&peer_id);
+        } else {
+            self.report_cut(peer_id, cut);
+            self.ready.extend(self.handle(&peer_id));
         }
         self.after_call();
+    }
+
+    fn link_down(&mut self, peer_id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else { return };
+        let Some(handle) = peer.handle.take() else { return };
+        let in_flight: usize = peer.connections.iter().map(Connection::copies_in_flight).sum();
+        let owed = self.driver.outbox().link_down(handle);
+        self.driver.input(Input::LinkDown { peer: handle });
+        // Must happen while the number still belongs to this peer.
+        self.emit_events();
+        self.handles[handle.index()] = None;
+        self.departed.insert(peer_id, handle);
+        self.emit(Event::LinkDown { peer: peer_id, lost_copies: owed + in_flight });
     }
 
     fn report_cut(&mut self, peer: PeerId, copies: usize) {
@@ -175,20 +266,8 @@ impl Behaviour {
         }
     }
 
-    pub(super) fn protocol_negotiated(
-        &mut self,
-        peer_id: PeerId,
-        id: ConnectionId,
-        protocol: StreamProtocol,
-    ) {
-        let Some(peer) = self.peers.get(&peer_id).filter(|peer| peer.handle.is_none()) else { return };
-        let Some(connection) = peer.connections.iter().find(|connection| connection.id == id) else { return };
-        let info = PeerInfo {
-            identity: identity_of(&peer_id),
-            outbound: connection.outbound,
-            address: connection.address,
-            protocol: protocol.as_ref().into(),
-        };
+    fn link_up(&mut self, peer_id: PeerId, id: ConnectionId, protocol: &StreamProtocol) {
+        let Some(info) = self.info(&peer_id, id, protocol) else { return };
         let handle = self.number(&peer_id);
         self.handles[handle.index()] = Some(peer_id);
         if let Some(peer) = self.peers.get_mut(&peer_id) {
@@ -196,7 +275,7 @@ impl Behaviour {
         }
         self.driver.outbox().link_up(handle);
         self.driver.input(Input::LinkUp { peer: handle, info });
-        self.emit(Event::LinkUp { peer: peer_id, protocol });
+        self.emit(Event::LinkUp { peer: peer_id, protocol: protocol.clone() });
     }
 
     /// Returns the number of a peer whose link comes up: its earlier number if it was here before,
@@ -219,22 +298,18 @@ impl Behaviour {
         self.peers.get_mut(peer)?.connections.iter_mut().find(|connection| connection.id == id)
     }
 
-    pub(super) fn written(&mut self, peer_id: PeerId, id: ConnectionId, count: usize, arrived: bool) {
+    /// Handles frames that a stream has written.
+    pub(super) fn written(&mut self, peer_id: PeerId, id: ConnectionId, count: usize) {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
         let handle = peer.handle;
         let Some(connection) = peer.connections.iter_mut().find(|connection| connection.id == id) else {
             return;
         };
-        let mut cut = 0;
         for _ in 0..count {
             let Some(InFlight { len, payload, copy, frame }) = connection.in_flight.pop_front() else {
                 break;
             };
             connection.in_flight_bytes -= len;
-            if !arrived {
-                cut += usize::from(copy.is_some());
-                continue;
-            }
             self.traffic.payload_up += payload as u64;
             self.traffic.control_up += len.saturating_sub(payload) as u64;
             if let Some(frame) = frame {
@@ -245,6 +320,24 @@ impl Behaviour {
             }
         }
         self.ready.extend(handle);
+    }
+
+    /// Returns true if no stream was requested after this one.
+    pub(super) fn is_newest(&mut self, peer: &PeerId, id: ConnectionId, stream: u64) -> bool {
+        self.connection(peer, id).is_some_and(|connection| connection.stream == stream)
+    }
+
+    /// Handles a stream that broke with the frames in flight into it. Its successor has none yet.
+    pub(super) fn broken(&mut self, peer_id: PeerId, id: ConnectionId, stream: u64) {
+        let Some(connection) = self.connection(&peer_id, id) else { return };
+        let cut = connection.copies_in_flight();
+        connection.in_flight.clear();
+        connection.in_flight_bytes = 0;
+        connection.writable = false;
+        let is_newest = connection.stream == stream;
         self.report_cut(peer_id, cut);
+        if is_newest {
+            self.live(peer_id, id, Happened::Broken);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! GossipSub for a libp2p swarm.
 
+mod life;
 mod links;
+#[cfg(test)]
+mod story;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +33,11 @@ use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, ProvideError, PublishError, Receipt};
 
 use crate::event::{Event, Options, Sizes, Traffic};
-use crate::handler::{FromHandler, Handler};
+use crate::handler::{FromHandler, Handler, ToHandler};
 use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
+use crate::unfinished::Memory;
 
+use life::Happened;
 use links::Peer;
 
 /// A [`NetworkBehaviour`] around the GossipSub engine.
@@ -44,6 +49,8 @@ pub struct Behaviour {
     driver: Driver<GossipSub>,
     options: Options,
     limits: Arc<Limits>,
+    /// The memory of frames that have begun and not ended.
+    unfinished: Arc<Memory>,
     dispatch: Dispatch,
     peers: HashMap<PeerId, Peer>,
     /// The peers by their numbers.
@@ -55,7 +62,7 @@ pub struct Behaviour {
     recommended: BTreeMap<PeerId, Vec<Multiaddr>>,
     /// Links that may have room for copies.
     ready: Vec<Handle>,
-    actions: VecDeque<ToSwarm<Event, std::convert::Infallible>>,
+    actions: VecDeque<ToSwarm<Event, ToHandler>>,
     traffic: Traffic,
     timer: Delay,
     timer_at: Option<Instant>,
@@ -82,12 +89,14 @@ impl Behaviour {
         }
         let outbox = Outbox::new(config.outbox_config());
         let dispatch = config.sending.dispatch;
-        let engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
+        let mut engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
+        engine.greet_streams();
         let rng =
             NodeRng::from_entropy(getrandom::fill).expect("the operating system provides random numbers");
         Ok(Self {
             driver: Driver::new(engine, outbox, rng),
             limits: Arc::new(options.limits.clone()),
+            unfinished: Memory::new(options.unfinished_bytes),
             options,
             dispatch,
             peers: HashMap::new(),
@@ -277,6 +286,7 @@ impl Behaviour {
             handles: self.handles.len(),
             recommended: self.recommended.len(),
             in_flight_bytes: connections().map(|connection| connection.in_flight_bytes).sum(),
+            unfinished_bytes: self.unfinished.bytes(),
             actions: self.actions.len(),
         }
     }
@@ -402,42 +412,30 @@ impl NetworkBehaviour for Behaviour {
 
     fn on_connection_handler_event(&mut self, peer: PeerId, id: ConnectionId, event: FromHandler) {
         match event {
-            FromHandler::Protocol(protocol) => self.protocol_negotiated(peer, id, protocol),
-            FromHandler::NotSupported => self.emit(Event::NotSupported { peer }),
-            FromHandler::Writable => {
-                if let Some(connection) = self.connection(&peer, id) {
-                    connection.writable = true;
-                }
-                self.ready.extend(self.handle(&peer));
+            FromHandler::Opened(number, protocol) if self.is_newest(&peer, id, number) => {
+                self.live(peer, id, Happened::Opened(protocol));
             }
-            FromHandler::OpenedAgain => {
-                // A peer can forget what it knew when its stream ends: go-libp2p-pubsub forgets the
-                // topics of its peer (`handleDeadPeers`), although the other stream stays open.
-                if let Some(handle) = self.handle(&peer) {
-                    self.driver.with(|engine, _| engine.stream_broke(handle));
-                }
+            FromHandler::Refused(number) if self.is_newest(&peer, id, number) => {
+                self.live(peer, id, Happened::Refused);
             }
-            FromHandler::Broken(count) => {
-                if let Some(connection) = self.connection(&peer, id) {
-                    connection.writable = false;
-                }
-                self.written(peer, id, count, false);
-                if let Some(handle) = self.handle(&peer) {
-                    self.driver.with(|engine, _| engine.stream_broke(handle));
-                }
+            // Another stream has been requested in the meantime.
+            FromHandler::Opened(..) | FromHandler::Refused(_) => {}
+            FromHandler::Broken(number) => self.broken(peer, id, number),
+            FromHandler::TheirsOpened { protocol, is_late } => {
+                self.live(peer, id, Happened::TheirsOpened { protocol, is_late });
             }
-            FromHandler::GaveUp => {
-                let connection = CloseConnection::One(id);
-                self.actions.push_back(ToSwarm::CloseConnection { peer_id: peer, connection });
-            }
-            FromHandler::Written(count) => self.written(peer, id, count, true),
-            FromHandler::Frame(frame) => {
+            FromHandler::TheirsEnded => self.live(peer, id, Happened::TheirsEnded),
+            FromHandler::Written(count) => self.written(peer, id, count),
+            FromHandler::Frame(frame, is_first) => {
                 self.traffic.payload_down += frame.payload_len() as u64;
                 self.traffic.control_down += (frame.encoded_len() - frame.payload_len()) as u64;
                 if self.options.report_frames {
                     self.emit(Event::FrameReceived { peer, frame: frame.clone() });
                 }
                 if let Some(handle) = self.handle(&peer) {
+                    if is_first {
+                        self.driver.with(|engine, cx| engine.stream_begins(handle, cx));
+                    }
                     self.driver.input(Input::Frame { peer: handle, frame });
                 }
             }

@@ -8,7 +8,7 @@ fn visit(behaviour: &mut Behaviour, peer: PeerId, number: usize) -> Handle {
     let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
     let id = ConnectionId::new_unchecked(number);
     behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
-    behaviour.on_connection_handler_event(peer, id, FromHandler::Protocol(crate::PROTOCOLS[0].clone()));
+    behaviour.on_connection_handler_event(peer, id, FromHandler::Opened(1, crate::PROTOCOLS[0].clone()));
     let handle = behaviour.handle(&peer).unwrap();
     assert_eq!(behaviour.peer_id(handle), Some(peer));
     behaviour.closed(peer, id);

@@ -15,6 +15,7 @@ mod idontwant;
 mod js;
 #[path = "../../../../interop/js.rs"]
 mod js_program;
+mod lives;
 mod nodes;
 mod partial;
 mod process;

@@ -101,6 +101,11 @@ impl Raw {
         self.received.lock().expect("no thread panicked").clone()
     }
 
+    /// Opens a stream, if the connection is still there.
+    pub(crate) async fn try_stream(&mut self, target: PeerId) -> Option<Stream> {
+        self.control.open_stream(target, self.protocol.clone()).await.ok()
+    }
+
     pub(crate) async fn stream(&mut self, target: &Node) -> Stream {
         for _ in 0..500 {
             if let Ok(stream) = self.control.open_stream(target.peer, self.protocol.clone()).await {

@@ -104,6 +104,7 @@ impl NodeConfig {
             report_sent: true,
             report_frames: self.trace.is_some(),
             protocols: offered(self.gossipsub.version),
+            ..Options::default()
         };
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;

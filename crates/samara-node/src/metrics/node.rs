@@ -19,6 +19,7 @@ use crate::node::{CellCounts, LinkCounts, Refused};
 pub(crate) struct Snapshot {
     pub(crate) engine: Metrics,
     pub(crate) sizes: Sizes,
+    pub(crate) unfinished_bytes: usize,
     pub(crate) lanes: Vec<(&'static str, Counters)>,
     pub(crate) traffic: Traffic,
     pub(crate) topics: Vec<TopicSizes>,
@@ -146,8 +147,12 @@ metrics! { METRICS |node: Snapshot, rows|
     link_lost_copies: Counter = node.links.copies_lost;
     /// Copies in flight when a stream broke
     link_cut_copies: Counter = node.links.copies_cut;
-    /// Streams closed because of bad frames
+    /// Bytes of frames that have begun and not ended
+    unfinished_frame_bytes: Gauge = node.unfinished_bytes as u64;
+    /// Streams closed because of frames that were bad, too slow, or the oldest of too many
     malformed_frames: Counter = node.links.malformed;
+    /// Connections closed because streams kept ending on them
+    connections_given_up: Counter = node.links.gave_up;
     /// Connections with peers that support none of the protocols
     peers_not_supported: Counter = node.links.not_supported;
     /// Connections refused because of a limit of `[network]`

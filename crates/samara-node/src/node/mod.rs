@@ -47,8 +47,10 @@ pub(crate) struct LinkCounts {
     pub(crate) copies_lost: u64,
     /// Copies in flight when a stream broke.
     pub(crate) copies_cut: u64,
-    /// Streams closed because of frames that do not decode.
+    /// Streams closed because of frames that do not decode, arrive too slowly, or take too much memory.
     pub(crate) malformed: u64,
+    /// Connections closed because too many streams began on them.
+    pub(crate) gave_up: u64,
     /// Peers that support none of the protocols.
     pub(crate) not_supported: u64,
 }
@@ -248,6 +250,10 @@ impl Node {
             Event::Malformed { peer, error } => {
                 tracing::warn!(%peer, %error, "received a malformed frame");
                 self.counts.malformed += 1;
+            }
+            Event::GaveUp { peer } => {
+                tracing::warn!(%peer, "closed a connection on which streams kept ending");
+                self.counts.gave_up += 1;
             }
             Event::NotSupported { peer } => {
                 tracing::info!(%peer, "no common protocol");

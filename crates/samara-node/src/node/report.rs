@@ -64,6 +64,7 @@ impl Node {
         Snapshot {
             engine: engine.metrics().clone(),
             sizes: engine.sizes(),
+            unfinished_bytes: gossip.sizes().unfinished_bytes,
             lanes,
             traffic: gossip.traffic(),
             topics,
