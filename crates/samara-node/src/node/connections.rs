@@ -1,12 +1,11 @@
-//! Limits on connections: in all, of a peer, in the handshake, and of those that open them from one
-//! address.
+//! Limits on connections: in all, of a peer, being dialled, and of those that open them from one
+//! address or prefix.
 //!
 //! `libp2p-connection-limits` has no limit by address, and keeps an entry for each peer that has
 //! ever been connected.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::task::{Context, Poll};
 
 use libp2p::core::Endpoint;
@@ -16,9 +15,11 @@ use libp2p::swarm::{
     ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
-use samara_net::host;
+use samara_engine::places::{Places, Shares};
 
 use crate::config::{Network, ip_of};
+
+use super::handshakes::Handshakes;
 
 samara_engine::names! {
     /// The limit that a connection exceeds.
@@ -27,6 +28,7 @@ samara_engine::names! {
         Peer = "peer",
         Address = "address",
         Pending = "pending",
+        Evicted = "evicted",
         Inbound = "inbound",
     }
 }
@@ -45,32 +47,45 @@ impl Refused {
 pub(super) struct Limits {
     connections_max: usize,
     per_peer_max: usize,
-    per_address_max: usize,
     pending_max: usize,
     /// Connections that are established or in the handshake, at most `connections_max` and twice
     /// `pending_max`.
     connections: BTreeMap<ConnectionId, Connection>,
-    pub(super) refused: Refused,
+    /// Inbound connections, in the handshake or established, by prefix.
+    places: Places<ConnectionId>,
+    /// The places of inbound handshakes, which the transport assigns.
+    handshakes: Handshakes,
+    refused: Refused,
 }
 
 struct Connection {
     is_inbound: bool,
-    /// The host of an inbound connection that counts for its address.
-    host: Option<IpAddr>,
     /// The peer, once the handshake has ended.
     peer: Option<PeerId>,
 }
 
 impl Limits {
-    pub(super) fn new(network: &Network) -> Self {
+    pub(super) fn new(network: &Network, handshakes: Handshakes) -> Self {
         Self {
             connections_max: network.max_connections as usize,
             per_peer_max: network.max_connections_per_peer as usize,
-            per_address_max: network.max_connections_per_address as usize,
             pending_max: network.max_pending as usize,
             connections: BTreeMap::new(),
+            // The maxima of all and of handshakes are checked elsewhere.
+            places: Places::new(usize::MAX, Shares::per_host(network.max_connections_per_address as usize)),
+            handshakes,
             refused: Refused::default(),
         }
+    }
+
+    /// Returns the numbers of refused connections, with the handshakes that found no place or lost it.
+    pub(super) fn refused(&self) -> Refused {
+        let mut refused = self.refused;
+        let handshakes = self.handshakes.counters();
+        refused.0[Limit::Pending as usize] += handshakes.refused_all + handshakes.refused_prefix;
+        refused.0[Limit::Evicted as usize] += handshakes.evicted;
+        refused.0[Limit::Address as usize] += self.places.counters().refused_prefix;
+        refused
     }
 
     fn count(&self, is_counted: impl Fn(&Connection) -> bool) -> usize {
@@ -85,27 +100,16 @@ impl Limits {
         let of = match limit {
             Limit::All => "in all",
             Limit::Peer => "of one peer",
-            Limit::Address => "from one address",
-            Limit::Pending => "in the handshake",
+            Limit::Address => "from one address or prefix",
+            Limit::Pending => "being dialled",
+            Limit::Evicted => "in the handshake",
             Limit::Inbound => "that others opened",
         };
         Err(ConnectionDenied::new(format!("the limit of {max} connections {of} is reached")))
     }
 
-    fn pending(
-        &mut self,
-        id: ConnectionId,
-        is_inbound: bool,
-        host: Option<IpAddr>,
-    ) -> Result<(), ConnectionDenied> {
-        if host.is_some() {
-            let of_host = self.count(|other| other.host == host);
-            self.check(of_host, self.per_address_max, Limit::Address)?;
-        }
-        let pending = self.count(|other| other.peer.is_none() && other.is_inbound == is_inbound);
-        self.check(pending, self.pending_max, Limit::Pending)?;
-        self.connections.insert(id, Connection { is_inbound, host, peer: None });
-        Ok(())
+    fn begin(&mut self, id: ConnectionId, is_inbound: bool) {
+        self.connections.insert(id, Connection { is_inbound, peer: None });
     }
 
     fn established(
@@ -129,13 +133,6 @@ impl Limits {
     }
 }
 
-/// Returns the host of an inbound connection. Loopback has none: whoever connects from there is a
-/// process of this machine, and testbeds run many nodes on one.
-fn counted_host(address: &Multiaddr) -> Option<IpAddr> {
-    let ip = ip_of(address)?;
-    (!ip.to_canonical().is_loopback()).then(|| host(ip))
-}
-
 impl NetworkBehaviour for Limits {
     type ConnectionHandler = dummy::ConnectionHandler;
     type ToSwarm = Infallible;
@@ -146,7 +143,11 @@ impl NetworkBehaviour for Limits {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<(), ConnectionDenied> {
-        self.pending(id, true, counted_host(remote))
+        self.places.take(id, ip_of(remote)).map_err(|_| {
+            ConnectionDenied::new("the limit of connections from one address or prefix is reached")
+        })?;
+        self.begin(id, true);
+        Ok(())
     }
 
     fn handle_established_inbound_connection(
@@ -166,7 +167,9 @@ impl NetworkBehaviour for Limits {
         _: &[Multiaddr],
         _: Endpoint,
     ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
-        self.pending(id, false, None)?;
+        let dialled = self.count(|other| other.peer.is_none() && !other.is_inbound);
+        self.check(dialled, self.pending_max, Limit::Pending)?;
+        self.begin(id, false);
         Ok(Vec::new())
     }
 
@@ -190,6 +193,7 @@ impl NetworkBehaviour for Limits {
             _ => return,
         };
         self.connections.remove(&ended);
+        self.places.free(&ended);
     }
 
     fn on_connection_handler_event(&mut self, _: PeerId, _: ConnectionId, event: THandlerOutEvent<Self>) {
@@ -217,7 +221,8 @@ mod tests {
 
     impl Played {
         fn new(network: Network) -> Self {
-            Self(Limits::new(&network), 0)
+            let handshakes = Handshakes::new(network.max_pending as usize);
+            Self(Limits::new(&network, handshakes), 0)
         }
 
         /// Begins a handshake.
@@ -267,7 +272,7 @@ mod tests {
         }
 
         fn refused(&self, limit: Limit) -> u64 {
-            self.0.refused.0[limit as usize]
+            self.0.refused().0[limit as usize]
         }
     }
 
@@ -348,15 +353,30 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_are_bounded_in_each_direction() {
+    fn dials_are_bounded() {
         let mut node = Played::new(Network { max_pending: 1, ..Network::default() });
-        assert!(node.begin("/ip4/192.0.2.2/tcp/1").is_ok());
-        assert!(node.begin("/ip4/192.0.2.3/tcp/1").is_err());
         let mut dial = |number| {
             let id = ConnectionId::new_unchecked(number);
             node.0.handle_pending_outbound_connection(id, None, &[], Endpoint::Dialer).is_ok()
         };
         assert!(dial(10) && !dial(11));
-        assert_eq!(node.refused(Limit::Pending), 2);
+        assert_eq!(node.refused(Limit::Pending), 1);
+    }
+
+    #[test]
+    fn prefixes_share_connections() {
+        let network = Network { max_connections_per_address: 2, ..Network::default() };
+        for (froms, expected) in [
+            ((0..20).map(|n| format!("/ip6/2001:db8:1:2{n:02x}::1/tcp/1")).collect::<Vec<_>>(), 4),
+            ((0..20).map(|n| format!("/ip6/2001:db8:1:{n:x}00::1/tcp/1")).collect(), 8),
+            ((0..20).map(|n| format!("/ip4/198.51.100.{n}/tcp/1")).collect(), 4),
+            ((0..20).map(|n| format!("/ip4/198.51.{n}.1/tcp/1")).collect(), 8),
+            // Hosts of a testbed.
+            ((0..20).map(|n| format!("/ip4/10.79.{n}.1/tcp/1")).collect(), 20),
+        ] {
+            let mut node = Played::new(network.clone());
+            assert_eq!(froms.iter().filter_map(|from| node.open(from)).count(), expected, "{}", froms[0]);
+            assert_eq!(node.refused(Limit::Address), 20 - expected as u64);
+        }
     }
 }

@@ -4,6 +4,7 @@ mod batches;
 mod cells;
 mod connections;
 mod drain;
+mod handshakes;
 mod redial;
 mod report;
 pub(crate) mod schedule;
@@ -16,10 +17,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::{Transport, upgrade};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, tcp, yamux};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, quic, tcp, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::PublishError;
 use samara_gossipsub::message_id::MessageIdFn;
@@ -36,6 +39,7 @@ pub(crate) use cells::CellCounts;
 use cells::Cells;
 use connections::Limits;
 pub(crate) use connections::Refused;
+use handshakes::{Gate, Handshakes};
 use redial::{Redial, dial_opts};
 use schedule::{Due, Late, Payload, Plan, Planned};
 pub(crate) use tracer::Tracer;
@@ -438,25 +442,41 @@ fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
 fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();
+    let handshakes = Handshakes::new(network.max_pending as usize);
     let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
         let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
             .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());
         Ok(Host {
-            limits: Limits::new(network),
+            limits: Limits::new(network, handshakes.clone()),
             identify: identify::Behaviour::new(identify),
             gossip: samara_libp2p::Behaviour::new(key, config.engine.clone(), config.options.clone())?,
         })
     };
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
         .with_tokio()
-        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux::Config::default)
-        .map_err(|error| format!("cannot set up the TCP transport: {error}"))?
-        .with_quic()
+        .with_other_transport(|key| transport(key, handshakes.clone()))
+        .map_err(|error| format!("cannot set up the transports: {error}"))?
         .with_behaviour(host)
         .map_err(|error| format!("cannot set up the node: {error}"))?
         .with_swarm_config(|config| config.with_idle_connection_timeout(idle))
         .build();
     Ok(swarm)
+}
+
+/// TCP with Noise and Yamux, and QUIC, behind the gate of handshakes.
+fn transport(
+    key: &Keypair,
+    handshakes: Handshakes,
+) -> Result<Gate<(PeerId, StreamMuxerBox)>, Box<dyn Error + Send + Sync>> {
+    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+        .upgrade(upgrade::Version::V1Lazy)
+        .authenticate(noise::Config::new(key)?)
+        .multiplex(yamux::Config::default())
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    let quic = quic::tokio::Transport::new(quic::Config::new(key))
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    let both = tcp.or_transport(quic).map(|either, _| either.into_inner());
+    Ok(Gate::new(both.boxed(), handshakes))
 }
 
 /// Returns the addresses that could not be dialled, each with the cause.

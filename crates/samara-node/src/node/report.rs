@@ -71,7 +71,7 @@ impl Node {
             protocols,
             owed_copies,
             links: self.counts,
-            refused: self.swarm.behaviour().limits.refused,
+            refused: self.swarm.behaviour().limits.refused(),
             dials_failed: self.redial.failed,
             cells: self.cells.as_ref().map_or_else(CellCounts::default, |cells| cells.counts),
             trace: self.tracer.as_ref().map(|tracer| tracer.writer.counts()),
