@@ -33,6 +33,7 @@
 //! assert_eq!(receipt.copies, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![warn(clippy::disallowed_types)]
 
 mod app;
 mod config;

@@ -5,6 +5,7 @@
 //! sending them. The [`pool`] keeps the transactions that the application has accepted until a
 //! block takes them. [`Cat`] is the protocol around it, free of I/O. [`Config`] makes it any of the
 //! measured generations, or ours.
+#![warn(clippy::disallowed_types)]
 
 pub mod config;
 mod counters;

@@ -1,5 +1,8 @@
 //! Caches of messages: the ids that a node has seen, and its recent messages in full.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

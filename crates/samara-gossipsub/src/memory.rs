@@ -1,5 +1,8 @@
 //! Temporary state about peers: backoffs, promises, and the peers that a mesh turned away.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 #[cfg(test)]
 mod tests;
 

@@ -6,6 +6,7 @@
 //! long as one node is honest. All expensive work happens before the payloads arrive. [`Mix`] is
 //! the protocol, free of input and output: a [`Node`] of the pool, or the [`Scheduler`] that draws
 //! teams and creates rounds. `docs/protocols/mix.md` lists what is guaranteed, and what is not.
+#![warn(clippy::disallowed_types)]
 
 mod compute;
 mod config;

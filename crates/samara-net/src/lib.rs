@@ -12,6 +12,7 @@
 //! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
 //! | `mix` | `mix` | gRPC with mutual TLS | a node of a mix pool, and its scheduler |
 
+#![warn(clippy::disallowed_types)]
 #![cfg_attr(
     not(all(feature = "mconnection", feature = "mix", feature = "ring")),
     allow(dead_code, reason = "each link layer uses a part of the hub")

@@ -5,6 +5,7 @@
 //! predecessor's buffer, flow control, and a choice of other [`Shape`](samara_engine::Shape)s.
 //! [`Ring`] is the protocol, free of input and output. Its documentation lists the guarantees;
 //! `docs/protocols/ring.md` explains them at length.
+#![warn(clippy::disallowed_types)]
 
 mod config;
 pub mod daisychain;

@@ -11,6 +11,9 @@
 //! and, once it has all, announces the block to its own peers, which request it. A node that
 //! announces a block therefore has all of its transactions.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

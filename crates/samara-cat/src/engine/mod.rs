@@ -14,6 +14,9 @@
 //! | `groups` | several transactions under one key: bundles and blocks |
 //! | `items`, `peers` | the state of keys, and of peers |
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 mod announce;
 mod event;
 mod groups;

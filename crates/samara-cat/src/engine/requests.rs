@@ -1,6 +1,9 @@
 //! Requests: the remembered ones, the choice of the peer to ask, and the timeouts of answers. Peers
 //! that do not deliver are demoted.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

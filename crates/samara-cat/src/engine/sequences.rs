@@ -4,6 +4,9 @@
 //! gap before it closes. Transactions with consecutive numbers are requested in parallel; bodies
 //! that arrive too early are kept until their turn.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;

@@ -1,5 +1,8 @@
 //! Pending copies, and their shared state by message.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

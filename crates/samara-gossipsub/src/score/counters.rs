@@ -1,5 +1,8 @@
 //! The inputs of the score: the counters of each peer, and the peers that delivered each message.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};

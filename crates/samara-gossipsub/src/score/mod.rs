@@ -6,6 +6,9 @@
 //! returns a peer's score, and recomputes it only if something about the peer has changed. Where
 //! the specification leaves a choice, the behaviour is that of go-libp2p-pubsub's `score.go`.
 
+// All tables here have keys that this node assigns, or addresses.
+#![allow(clippy::disallowed_types)]
+
 mod counters;
 mod params;
 #[cfg(test)]
