@@ -120,7 +120,7 @@ impl Story {
         let address: Multiaddr = format!("/ip4/192.0.2.{}/tcp/1", self.next % 250 + 1).parse().unwrap();
         let (id, peer) = (ConnectionId::new_unchecked(self.next), self.peer);
         self.wires.insert(self.next, Wire::default());
-        if self.next % 2 == 0 {
+        if self.next.is_multiple_of(2) {
             self.node.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
         } else {
             let (role, port) = (Endpoint::Dialer, PortUse::New);

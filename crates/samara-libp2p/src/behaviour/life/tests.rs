@@ -112,7 +112,7 @@ impl Played {
     }
 
     fn connect(&mut self, number: usize) {
-        self.on(number, Happened::Connected { is_outbound: number % 2 == 0, address: None });
+        self.on(number, Happened::Connected { is_outbound: number.is_multiple_of(2), address: None });
     }
 
     fn carrier(&self) -> Option<usize> {
