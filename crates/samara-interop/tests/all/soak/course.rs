@@ -390,7 +390,10 @@ impl Course {
         let mut strangers = Vec::new();
         for (number, node) in self.nodes.iter().enumerate() {
             for (other, peer) in self.nodes.iter().enumerate().filter(|(other, _)| *other != number) {
-                let Some(id) = &peer.peer else { continue };
+                let Some(id) = &peer.peer else {
+                    strangers.push(format!("{} has not started", self.name(other)));
+                    continue;
+                };
                 let (name, other) = (self.name(number), self.name(other));
                 if !node.state.connected.contains(id) {
                     strangers.push(format!("{name} is not connected to {other}"));
