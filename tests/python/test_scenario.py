@@ -33,6 +33,27 @@ def test_scenario_in_code_equals_a_file(tmp_path: Path) -> None:
     assert samara.Scenario.open(path).to_dict() == scenario.to_dict()
 
 
+def test_what_is_written_is_read_again() -> None:
+    scenario = small(seeds=[2**63 - 1], description="a \"b\" '''c''' \\\n\x01\x7f\r\n")
+    scenario.set("columns.cells", {}).set("network.loss", "7 %")
+    scenario["fault"] = [{"kind": "slow", "at": "10.33 s", "nodes": [3], "factor": 1 / 3}]
+    for text in (scenario.to_toml(), scenario.load().toml):
+        read = samara.Scenario.from_toml(text)
+        assert read.load().toml == scenario.load().toml
+        assert read["scenario.description"] == scenario["scenario.description"]
+        assert read["fault"][0]["factor"] == 1 / 3
+        assert read["scenario.seeds"] == [2**63 - 1]
+    assert 'hits = "82 %"' in scenario.load().toml
+
+
+def test_errors_and_notes_name_the_run() -> None:
+    runs = {f"d{degree}": {"protocol.degree": degree, "protocol.degree_low": 5} for degree in (4, 6)}
+    with pytest.raises(samara.ScenarioError, match='in run "d4": found 5, expected at most degree = 4'):
+        small(runs=runs).load()
+    loaded = small(runs={f"d{degree}": {"protocol.degree": degree} for degree in (4, 12, 13)}).load()
+    assert len(loaded.notes) == 3 and "degree_low = 3, degree_high = 6" in "".join(loaded.notes)
+
+
 def test_keys_can_be_changed() -> None:
     scenario = samara.Scenario.open("peerdas")
     scenario["network.nodes"] = np.int64(30)

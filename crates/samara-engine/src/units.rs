@@ -185,7 +185,10 @@ impl Kind {
         };
         if value == 0 && decimal.digits > 0 {
             let unit = self.units[0].0;
-            return Err(format!("\"{text}\" is too small; expected 0, or {} of at least 1 {unit}", self.name));
+            return Err(format!(
+                "\"{text}\" is too small; expected 0, or {} of at least 1 {unit}",
+                self.name
+            ));
         }
         Ok(value)
     }

@@ -35,6 +35,7 @@ pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> 
     (family.check)(&mut checks, scenario);
     checks.faults(scenario);
     checks.published(scenario);
+    checks.name_defaults(scenario, given);
     checks.problems
 }
 
@@ -86,6 +87,24 @@ impl Checks<'_> {
         for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
             let key = format!("{section}.{key}");
             self.wrong(&key, format!("{message}; {}", keep_one(&key, other)));
+        }
+    }
+
+    /// Adds to problems with values that nobody has set that these are defaults.
+    fn name_defaults(&mut self, scenario: &Scenario, given: &toml::Table) {
+        let (network, transport) = Default::default();
+        let defaults =
+            Scenario { network, transport, selected: scenario.selected.defaults(), ..scenario.clone() };
+        let [written, defaults] = [scenario, &defaults].map(|one| one.to_toml().unwrap_or_default());
+        for Problem { key, message, .. } in &mut self.problems {
+            let Some(key) = key.as_deref().filter(|key| get(given, key).is_none()) else { continue };
+            // Parameters of a protocol have their defaults from its preset.
+            let value = get(&written, key).filter(|value| !value.is_table());
+            let has_default = value.is_some() && value == get(&defaults, key);
+            let is_of_preset = key.starts_with("protocol.") && message.starts_with("found ");
+            if has_default || is_of_preset {
+                *message += "; this is the default, since the scenario does not set the key";
+            }
         }
     }
 

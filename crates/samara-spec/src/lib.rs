@@ -9,6 +9,7 @@ mod builtin;
 mod check;
 pub mod columns;
 pub mod family;
+mod follow;
 pub mod group;
 mod hints;
 mod load;

@@ -10,6 +10,7 @@ use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{GridAxis, get, is_within, parse_value, plain, set_key, unset_key};
 use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
 
+use crate::follow::{limit_links, moved_sizes};
 use crate::resolve::{
     BOTH_RATES, KEYS_OF_KINDS, clear_superseded, idle_topology, is_replaced, resolve, varies_topology,
     written,
@@ -60,7 +61,8 @@ pub struct Loaded {
     pub advisory: BTreeSet<String>,
 }
 
-/// A key that the caller gave another value than the file. Displayed as `columns.blobs 8 -> 72`.
+/// A key that the caller gave another value than the file. Displayed as `columns.blobs 8 -> 72`, and an
+/// axis that the file does not have as `sweep over columns.blobs: 8, 72`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub key: String,
@@ -72,6 +74,12 @@ pub struct Change {
 
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if let (Some(axis), None, Some(toml::Value::Array(values))) =
+            (self.key.strip_prefix("sweep."), &self.before, &self.after)
+        {
+            let values: Vec<String> = values.iter().map(plain).collect();
+            return write!(f, "sweep over {axis}: {}", values.join(", "));
+        }
         let [before, after] =
             [&self.before, &self.after].map(|value| value.as_ref().map_or("default".to_owned(), plain));
         write!(f, "{} {before} -> {after}", self.key)
@@ -230,7 +238,11 @@ fn load_text(
             .map_err(|message| flag(source, &origin.set(key, value), &message))?;
     }
     if !seeds.is_empty() {
-        let seeds = seeds.iter().map(|seed| toml::Value::Integer(*seed as i64)).collect();
+        let number = |seed: &u64| {
+            let number = i64::try_from(*seed).map(toml::Value::Integer);
+            number.map_err(|_| ScenarioError::one(source, format!("the seed {seed} is above {}", i64::MAX)))
+        };
+        let seeds = seeds.iter().map(number).collect::<Result<_, _>>()?;
         let _ = set_key(&mut table, "scenario.seeds", toml::Value::Array(seeds));
     }
     for (key, values) in axes {
@@ -253,26 +265,25 @@ fn load_text(
     let advisory = scenario.expect.iter().filter(|_| advises).filter(is_kept);
     let advisory = advisory.map(|(key, _)| key.clone()).collect();
     let runs = chosen(source, &scenario, only, *origin)?;
-    let (mut points, mut problems): (_, Vec<Problem>) = (Vec::new(), Vec::new());
+    let (mut points, mut faults) = (Vec::new(), Faults::default());
     let mut notes = hidden(source, &scenario, &runs, set, *origin)?;
-    for values in combinations(&scenario) {
+    let combinations = combinations(&scenario);
+    for values in &combinations {
         for run in &runs {
-            let (mut built, given) = build((source, text), &table, &values, run)?;
+            let (mut built, given) = build((source, text), &table, values, run)?;
             if let Some(parameters) = built.find_mut::<Parameters>() {
                 parameters.policies = policies.clone();
             }
             let found = match resolve(&mut built, &given, text, &inputs) {
                 Ok(found) => {
                     notes.extend(found);
+                    notes.extend(limit_links(&mut built, &given));
+                    notes.extend(moved_sizes(&built));
                     check::problems(&built, &given, text)
                 }
                 Err(found) => found,
             };
-            for problem in found {
-                if !problems.contains(&problem) {
-                    problems.push(problem);
-                }
-            }
+            faults.add(found, &run.name, values);
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
                     run: run.name.clone(),
@@ -286,6 +297,7 @@ fn load_text(
             }
         }
     }
+    let mut problems = faults.problems(runs.len(), combinations.len());
     // A key of the file may become idle by a run, or by another kind on the command line.
     let is_idle = |own| shipped.network.topology.kind != own && !varies_topology(&shipped);
     let is_meant =
@@ -335,8 +347,7 @@ impl Loaded {
     /// # Errors
     /// A value is outside of the range of TOML.
     pub fn write(&mut self) -> Result<(), ScenarioError> {
-        let files = self.points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
-        self.text = written(&self.scenario, &files).map_err(|error| {
+        self.text = written(&self.scenario, &self.points).map_err(|error| {
             ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))
         })?;
         Ok(())
@@ -346,6 +357,65 @@ impl Loaded {
     pub fn files(&self) -> BTreeSet<(&'static str, String)> {
         let all = self.points.iter().flat_map(|point| point.scenario.files());
         all.map(|(key, file)| (key, file.to_owned())).collect()
+    }
+}
+
+/// The values of a sweep at a point.
+type Swept<'a> = &'a [(String, toml::Value)];
+
+/// A problem, with the runs and the values of the sweep that have it.
+struct Fault<'a> {
+    problem: Problem,
+    runs: Vec<&'a str>,
+    swept: Vec<Swept<'a>>,
+}
+
+/// The problems of points, each once.
+#[derive(Default)]
+struct Faults<'a>(Vec<Fault<'a>>);
+
+impl<'a> Faults<'a> {
+    fn add(&mut self, problems: Vec<Problem>, run: &'a str, values: Swept<'a>) {
+        for problem in problems {
+            let known = self.0.iter().position(|known| known.problem == problem);
+            let at = known.unwrap_or_else(|| {
+                self.0.push(Fault { problem, runs: Vec::new(), swept: Vec::new() });
+                self.0.len() - 1
+            });
+            let Fault { runs, swept, .. } = &mut self.0[at];
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+            if !swept.contains(&values) {
+                swept.push(values);
+            }
+        }
+    }
+
+    /// Returns the problems. Those that not all runs, or not all values of the sweep have, name one of
+    /// these and the number of the others.
+    fn problems(self, runs: usize, combinations: usize) -> Vec<Problem> {
+        self.0.into_iter().map(|fault| fault.named(runs, combinations)).collect()
+    }
+}
+
+impl Fault<'_> {
+    fn named(self, runs: usize, combinations: usize) -> Problem {
+        let others =
+            |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        let Fault { problem, runs: of_runs, swept } = self;
+        let mut places = Vec::new();
+        if let Some(run) = of_runs.first().filter(|_| of_runs.len() < runs) {
+            places.push(format!("run \"{run}\"{}", others(of_runs.len())));
+        }
+        if let Some(values) = swept.first().filter(|_| swept.len() < combinations) {
+            let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            places.push(format!("the sweep at {}{}", values.join(", "), others(swept.len())));
+        }
+        if places.is_empty() {
+            return problem;
+        }
+        Problem { message: format!("in {}: {}", places.join(" and "), problem.message), ..problem }
     }
 }
 
@@ -361,10 +431,10 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
         let runs = scenario.runs.iter().filter(is_shipped);
         let runs = runs.map(|run| (run.name.clone(), toml::Value::Table(run.set.clone())));
         table.insert("run".to_owned(), toml::Value::Table(runs.collect()));
-        if let Some(sweep) = &scenario.sweep {
-            let axes = sweep.axis.iter().map(|axis| (axis.key.clone(), axis.values.clone().into()));
-            table.insert("sweep".to_owned(), toml::Value::Table(axes.collect()));
-        }
+        // One key for each axis, of which a scenario may have none.
+        let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+        let axes = axes.map(|axis| (axis.key.clone(), axis.values.clone().into()));
+        table.insert("sweep".to_owned(), toml::Value::Table(axes.collect()));
         Ok(table)
     };
     let (before, after) = (table(shipped)?, table(scenario)?);

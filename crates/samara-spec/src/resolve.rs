@@ -13,7 +13,7 @@ use samara_sim::{Latency, Losses, PairLatencies};
 
 use crate::check::keep_one;
 use crate::family::{self, FamilySpec};
-use crate::{Point, Scenario};
+use crate::{Point, Scenario, follow};
 
 /// Keys of files, each with the keys that it replaces. If a run, a sweep or the command line sets
 /// the file, the replaced keys are removed. A table with both is an error.
@@ -71,9 +71,11 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
     }
 }
 
-/// Renders a scenario as TOML without keys that have no effect. `files` has the keys of the files that
-/// its runs read: defaults of keys that these replace are omitted, so that the text can be read again.
-pub(crate) fn written(scenario: &Scenario, files: &BTreeSet<&str>) -> Result<String, String> {
+/// Renders a scenario as TOML without keys that have no effect. Defaults of keys that the files of its
+/// points replace are omitted, so that the text can be read again.
+pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, String> {
+    let files: BTreeSet<&str> =
+        points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
     let mut written = scenario.to_toml()?;
     let family = scenario.family();
     let idle = idle_keys(scenario);
@@ -92,7 +94,12 @@ pub(crate) fn written(scenario: &Scenario, files: &BTreeSet<&str>) -> Result<Str
             }
         }
     }
-    toml::to_string(&written).map_err(|error| error.to_string())
+    // The latencies of regions are those of all pairs, in every run: none can be without regions.
+    if scenario.network.regions.is_some() && scenario.network.latency == Network::default().latency {
+        remove(&mut written, "network.latency");
+    }
+    follow::write_links(&mut written, points);
+    follow::text(written, scenario, points).map_err(|error| error.to_string())
 }
 
 /// Keys that have no effect with the kinds in a scenario. They stay if a sweep or a run may select

@@ -14,7 +14,8 @@ fn again(kind: &Kind, text: &str) -> String {
 
 /// Values of all magnitudes, those around powers of ten and of two among them.
 fn values(most: u64) -> impl Strategy<Value = u64> {
-    let power = |base: u64| move |(exponent, off): (u32, i64)| base.saturating_pow(exponent).wrapping_add_signed(off);
+    let power =
+        |base: u64| move |(exponent, off): (u32, i64)| base.saturating_pow(exponent).wrapping_add_signed(off);
     let any = (0_u32..64, any::<u64>()).prop_map(|(bits, value)| value >> bits);
     let near = |base, exponents: u32| (0..exponents, -2_i64..=2).prop_map(power(base));
     prop_oneof![any, near(10, 19), near(2, 63), Just(most)].prop_map(move |value| value.min(most))

@@ -8,7 +8,7 @@ use samara_engine::{PeerId, parameters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Announce, Answers, Authenticity, Config, MeshRules, Pull, Spread, Withdraw};
+use super::{Announce, Answers, Authenticity, Config, MeshParams, MeshRules, Pull, Spread, Withdraw};
 use crate::message_id::MessageIdFn;
 use crate::partial::{Asking, FormatHook, PartialConfig};
 
@@ -25,7 +25,8 @@ parameters! {
         #[serde(skip)]
         policies: Policies,
     } and {
-        /// D: the target size of a mesh.
+        /// D: the target size of a mesh. The other sizes that are not set below move with it, in the
+        /// ratios of the preset.
         degree: usize => mesh.d;
         /// D_low: below this size, peers are grafted.
         degree_low: usize => mesh.d_low;
@@ -35,7 +36,8 @@ parameters! {
         degree_lazy: usize => mesh.d_lazy;
         /// D_score: number of best-scored peers kept when pruning.
         degree_score: usize => mesh.d_score;
-        /// D_out: number of peers dialled by the node that a mesh keeps.
+        /// D_out: number of peers dialled by the node that a mesh keeps. If it is not set, it also stays
+        /// below D_low and half of D.
         degree_out: usize => mesh.d_out;
         /// Time between two heartbeats.
         heartbeat: Span => heartbeat_interval via Span::duration;
@@ -46,7 +48,8 @@ parameters! {
         heartbeat_order: HeartbeatOrder;
         /// Number of heartbeats for which a message is kept.
         history_length: usize => history_length;
-        /// Number of heartbeats for which a message is announced in gossip.
+        /// Number of heartbeats for which a message is announced in gossip. If it is not set, at most
+        /// `history_length`.
         history_gossip: usize => history_gossip;
         /// Minimum share of the peers outside the mesh that receive gossip.
         gossip_factor: f64 => mesh.gossip_factor;
@@ -334,10 +337,18 @@ impl Parameters {
             config.mesh_rules = MeshRules::Open;
             (config.mesh.d_score, config.mesh.d_out) = (0, 0);
         }
+        let preset = config.mesh;
         self.set(&mut config);
+        self.follow(&preset, &mut config.mesh);
+        if self.history_gossip.is_none() {
+            config.history_gossip = config.history_gossip.min(config.history_length);
+        }
         if let Some(size) = self.message_max {
             config.max_message_bytes = usize::try_from(size.bytes()).unwrap_or(usize::MAX >> 1);
             let before = std::mem::replace(&mut config.max_rpc_bytes, config.max_message_bytes + 1024);
+            // No key sets these two.
+            config.max_control_bytes = config.max_control_bytes.min(config.max_rpc_bytes);
+            config.history_bytes_max = config.history_bytes_max.max(config.max_rpc_bytes);
             if config.answers == (Answers::OneFrame { bytes_max: before }) {
                 config.answers = Answers::OneFrame { bytes_max: config.max_rpc_bytes };
             }
@@ -364,6 +375,66 @@ impl Parameters {
         set(&mut config.schedule_publish, schedule(&self.schedule_publish));
         set(&mut config.schedule_forward, schedule(&self.schedule_forward));
         config
+    }
+
+    /// Moves the sizes of a mesh that no key sets with those that keys set.
+    fn follow(&self, preset: &MeshParams, mesh: &mut MeshParams) {
+        let d = mesh.d;
+        // The nearest whole number; `preset.d` is that of a preset, which is not 0.
+        let moved = |size: usize| {
+            let product = size as u128 * d as u128 + preset.d as u128 / 2;
+            usize::try_from(product / preset.d as u128).unwrap_or(usize::MAX)
+        };
+        let least = |size: usize| moved(size).max(size.min(1));
+        let sizes = [
+            (&mut mesh.d_low, self.degree_low, least(preset.d_low)),
+            (&mut mesh.d_high, self.degree_high, least(preset.d_high)),
+            (&mut mesh.d_lazy, self.degree_lazy, least(preset.d_lazy)),
+            (&mut mesh.d_score, self.degree_score, moved(preset.d_score)),
+            (&mut mesh.d_out, self.degree_out, moved(preset.d_out)),
+        ];
+        for (size, given, moved) in sizes {
+            *size = given.unwrap_or(moved);
+        }
+        if self.degree_out.is_none() {
+            let most = mesh.d_low.min(d.div_ceil(2)).saturating_sub(1);
+            mesh.d_out = mesh.d_out.min(most);
+        }
+    }
+
+    /// Sets the keys whose values follow others, for programs that know the preset only.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        let Config { mesh, history_gossip, .. } = self.build(None);
+        let followers = self.followers();
+        let own = |key: &str, given: Option<usize>, value: usize| {
+            given.or(followers.iter().any(|(follower, _)| *follower == key).then_some(value))
+        };
+        Self {
+            degree_low: own("degree_low", self.degree_low, mesh.d_low),
+            degree_high: own("degree_high", self.degree_high, mesh.d_high),
+            degree_lazy: own("degree_lazy", self.degree_lazy, mesh.d_lazy),
+            degree_score: own("degree_score", self.degree_score, mesh.d_score),
+            degree_out: own("degree_out", self.degree_out, mesh.d_out),
+            history_gossip: self.history_gossip.or(self.history_length.map(|_| history_gossip)),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the sizes of a mesh that differ from the preset's because others were set, as pairs of
+    /// key and value.
+    pub fn followers(&self) -> Vec<(&'static str, usize)> {
+        let preset = Self { preset: self.preset, version: self.version, ..Self::default() };
+        let [preset, own] = [preset, self.clone()].map(|parameters| parameters.build(None).mesh);
+        let sizes = [
+            ("degree_low", self.degree_low, preset.d_low, own.d_low),
+            ("degree_high", self.degree_high, preset.d_high, own.d_high),
+            ("degree_lazy", self.degree_lazy, preset.d_lazy, own.d_lazy),
+            ("degree_score", self.degree_score, preset.d_score, own.d_score),
+            ("degree_out", self.degree_out, preset.d_out, own.d_out),
+        ];
+        let moved = sizes.into_iter().filter(|(_, given, preset, own)| given.is_none() && preset != own);
+        moved.map(|(key, _, _, own)| (key, own)).collect()
     }
 
     /// Returns the time from the initial delay to the first heartbeat of one of `nodes` nodes, if it

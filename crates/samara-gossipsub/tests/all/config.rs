@@ -75,6 +75,68 @@ fn answers_follow_withdrawal_and_the_longest_message() {
     assert_eq!(answers(Parameters::default()), Answers::FramePerMessage);
 }
 
+/// Without them, D_high of the preset is below D = 13, and D_low above D = 4.
+#[cfg(feature = "config")]
+#[test]
+fn the_sizes_of_a_mesh_move_with_its_degree() {
+    use samara_gossipsub::config::{Parameters, Preset, Version};
+
+    let all = |p: &Parameters| {
+        let m = p.build(None).mesh;
+        [m.d, m.d_low, m.d_high, m.d_lazy, m.d_score, m.d_out]
+    };
+    let with = |preset, degree| Parameters { preset, degree: Some(degree), ..Parameters::default() };
+    assert_eq!(all(&Parameters::default()), [8, 6, 12, 6, 4, 2]);
+    assert_eq!(all(&with(Preset::Ethereum, 8)), [8, 6, 12, 6, 4, 2]);
+    assert_eq!(all(&with(Preset::Ethereum, 4)), [4, 3, 6, 3, 2, 1]);
+    assert_eq!(all(&with(Preset::Ethereum, 12)), [12, 9, 18, 9, 6, 3]);
+    assert_eq!(all(&with(Preset::Ethereum, 13)), [13, 10, 20, 10, 7, 3]);
+    assert_eq!(all(&with(Preset::Spec, 3)), [3, 2, 6, 3, 2, 1]);
+    let presets = [
+        Preset::Spec,
+        Preset::Ethereum,
+        Preset::GoLibp2pPubsub,
+        Preset::GoLibp2pPubsub01,
+        Preset::GoLibp2pPubsub02,
+    ];
+    for preset in presets {
+        for version in [Version::V1_0, Version::V1_2] {
+            for degree in (1..200).chain([usize::MAX]) {
+                let parameters = Parameters { version, ..with(preset, degree) };
+                parameters
+                    .build(None)
+                    .validate()
+                    .unwrap_or_else(|error| panic!("{preset:?} {degree}: {error}"));
+            }
+        }
+    }
+    let set = Parameters { degree_low: Some(5), degree_lazy: Some(7), ..with(Preset::Ethereum, 12) };
+    assert_eq!(all(&set), [12, 5, 18, 7, 6, 3], "keys that are set stay");
+    assert_eq!(set.followers(), [("degree_high", 18), ("degree_score", 6), ("degree_out", 3)]);
+    assert!(Parameters::default().followers().is_empty());
+    assert_eq!(Parameters::default().settled(), Parameters::default());
+    assert_eq!((all(&set.settled()), set.settled().degree_high), (all(&set), Some(18)));
+    let low = Parameters { degree_low: Some(2), ..Parameters::default() };
+    assert_eq!((all(&low), low.followers()), ([8, 2, 12, 6, 4, 1], vec![("degree_out", 1)]));
+}
+
+/// An error would name a key that nobody has set, or one that does not exist.
+#[cfg(feature = "config")]
+#[test]
+fn limits_without_a_key_follow_those_with_one() {
+    use samara_engine::units::Size;
+    use samara_gossipsub::config::Parameters;
+
+    let config = Parameters { history_length: Some(2), ..Parameters::default() }.build(None);
+    assert_eq!((config.history_gossip, config.validate()), (2, Ok(())));
+    let settled = Parameters { history_length: Some(2), ..Parameters::default() }.settled();
+    assert_eq!(settled.history_gossip, Some(2));
+    for bytes in [1, 1000, 1 << 20, 1 << 30, 1 << 40] {
+        let parameters = Parameters { message_max: Some(Size::from_bytes(bytes)), ..Parameters::default() };
+        parameters.build(None).validate().unwrap_or_else(|error| panic!("{bytes}: {error}"));
+    }
+}
+
 /// Returns the error message of a changed preset.
 fn error(change: impl FnOnce(&mut Config)) -> String {
     let mut config = Config::spec();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use samara_report::Page;
+use samara_scenario::Network;
 use samara_spec::{Loaded, Point, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -163,7 +164,9 @@ impl Run {
         let mut parameters = Map::new();
         parameters.insert("seed".to_owned(), point.seed.into());
         parameters.insert("nodes".to_owned(), point.scenario.network.nodes.into());
-        parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
+        if has_common_rates(&point.scenario.network) {
+            parameters.insert("uplink_bps".to_owned(), point.scenario.network.uplink.bps().into());
+        }
         parameters.insert(key.to_owned(), value);
         for (key, value) in &point.sweep {
             parameters.insert(key.clone(), json(value));
@@ -177,6 +180,13 @@ impl Run {
             ..Self::default()
         }
     }
+}
+
+/// Returns true if hosts have the rates of the network, and not all those of a class or a file.
+fn has_common_rates(network: &Network) -> bool {
+    let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
+    let all_have_a_class = shares > 1.0 - 1e-9 && network.classes_from.unwrap_or(0) == 0;
+    network.nodes_file.is_none() && !all_have_a_class
 }
 
 /// Returns the digest of several runs in order (FNV-1a over their digests).

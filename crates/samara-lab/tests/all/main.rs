@@ -17,6 +17,7 @@ mod topology;
 mod torture;
 mod transactions;
 mod window;
+mod written;
 
 use samara_lab::results::{Data, Outcome, relate};
 use samara_lab::run::{RunOptions, run};

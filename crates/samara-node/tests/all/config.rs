@@ -129,7 +129,11 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["found 0", "at least 1"],
     ),
     ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
-    ("[gossipsub]\ndegree = 2", "node.toml:3: gossipsub.degree_low: ", &["found 6", "at most degree = 2"]),
+    (
+        "[gossipsub]\ndegree = 2\ndegree_low = 6",
+        "node.toml:5: gossipsub.degree_low: ",
+        &["found 6", "at most degree = 2"],
+    ),
     ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
     (
         "[gossipsub]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
