@@ -359,6 +359,7 @@ pub(crate) fn mix_seeds() -> Vec<Vec<u8>> {
     let plan = Plan {
         round: 7,
         team: vec![2, 0, 1],
+        incarnations: Vec::new(),
         batch: 8,
         precomputation_slots: 4,
         realtime_slots: 5,

@@ -157,6 +157,7 @@ impl Team {
         let plan = Plan {
             round: 0,
             team: (0..size as u32).collect(),
+            incarnations: Vec::new(),
             batch,
             precomputation_slots: config.precomputation_slots,
             realtime_slots: config.realtime_slots,

@@ -26,6 +26,10 @@ struct Contact {
     attempts: u32,
     dial_at: Option<Time>,
     incarnation: Option<u64>,
+    /// True once the host has reported its incarnation over the current link.
+    has_greeted: bool,
+    /// True if the host has reported several incarnations.
+    has_restarted: bool,
     /// The name of a ping without an answer so far, and the time it left.
     echo: Option<(u64, Time)>,
     /// True once this host has closed the link because too many frames waited for the peer.
@@ -174,7 +178,8 @@ impl Peers {
         self.by_peer.insert(peer, number);
         let contact = &mut self.contacts[number as usize];
         (contact.peer, contact.since, contact.heard) = (Some(peer), now, now);
-        (contact.attempts, contact.dial_at, contact.is_overfull) = (0, None, false);
+        (contact.attempts, contact.dial_at) = (0, None);
+        (contact.is_overfull, contact.has_greeted) = (false, false);
         Some(number)
     }
 
@@ -201,14 +206,29 @@ impl Peers {
 
     /// Records the incarnation of a host. Returns true if it replaces an earlier one.
     pub(crate) fn record_incarnation(&mut self, number: u32, incarnation: u64) -> bool {
-        let before = self.contacts[number as usize].incarnation.replace(incarnation);
-        before.is_some_and(|before| before != incarnation)
+        let contact = &mut self.contacts[number as usize];
+        contact.has_greeted = true;
+        let before = contact.incarnation.replace(incarnation);
+        let is_new = before.is_some_and(|before| before != incarnation);
+        contact.has_restarted |= is_new;
+        is_new
     }
 
-    /// Returns true if a host is connected and has reported its incarnation.
+    /// Returns true if a host is connected and has reported its incarnation over this link.
     pub(crate) fn is_connected(&self, number: u32) -> bool {
         let contact = self.contacts.get(number as usize);
-        contact.is_some_and(|contact| contact.peer.is_some() && contact.incarnation.is_some())
+        contact.is_some_and(|contact| contact.peer.is_some() && contact.has_greeted)
+    }
+
+    /// Returns true if a host has reported several incarnations.
+    pub(crate) fn has_restarted(&self) -> bool {
+        self.contacts.iter().any(|contact| contact.has_restarted)
+    }
+
+    /// Returns the latest incarnation of each of these hosts, 0 for one that has reported none.
+    pub(crate) fn incarnations(&self, numbers: &[u32]) -> Vec<u64> {
+        let of = |number: &u32| self.contacts.get(*number as usize).and_then(|contact| contact.incarnation);
+        numbers.iter().map(|number| of(number).unwrap_or_default()).collect()
     }
 
     /// Returns true if a host has been disconnected for longer than the limit.

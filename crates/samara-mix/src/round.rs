@@ -26,6 +26,9 @@ pub struct Plan {
     pub round: u64,
     /// The nodes by their numbers in the pool, in the order of their seats.
     pub team: Vec<u32>,
+    /// The incarnation of each node that the round was made with, by seat. Empty if the scheduler
+    /// has seen one incarnation of each node only.
+    pub incarnations: Vec<u64>,
     pub batch: u32,
     /// Slots that a node processes and sends together in the precomputation.
     pub precomputation_slots: u32,
@@ -40,6 +43,12 @@ impl Plan {
     /// Returns the seat of a node, if it is in the team.
     pub fn seat_of(&self, node: u32) -> Option<u16> {
         self.team.iter().position(|member| *member == node).map(|seat| seat as u16)
+    }
+
+    /// Returns the incarnation of a node that the round was made with. `None` if the node is not in
+    /// the team, or if the round was made with the first incarnation of each node.
+    pub(crate) fn incarnation_of(&self, node: u32) -> Option<u64> {
+        self.incarnations.get(usize::from(self.seat_of(node)?)).copied()
     }
 
     /// Returns the seats to which a seat forwards a piece of the result.

@@ -221,7 +221,10 @@ impl Scheduler {
         });
         let Self { config, teams, .. } = self;
         let team = &teams[team];
+        // A round that begins without one of its nodes could only wait, and fails if that node has
+        // restarted.
         !team.nodes.is_empty()
+            && team.nodes.iter().all(|node| self.peers.is_connected(*node))
             && !team.is_stale
             && team.rounds < config.rounds_per_draw
             && config.rounds.is_none_or(|most| self.metrics.rounds < most)
@@ -239,6 +242,11 @@ impl Scheduler {
             realtime_slots: self.config.realtime_slots,
             transfer: self.config.transfer,
             shape: self.config.result_shape(),
+            incarnations: if self.knows_incarnations() {
+                self.peers.incarnations(&nodes)
+            } else {
+                Vec::new()
+            },
             team: nodes,
         });
         self.next_round += 1;
@@ -259,6 +267,12 @@ impl Scheduler {
         for node in &plan.team {
             self.send(*node, MixFrame::Create(plan.clone()), cx);
         }
+    }
+
+    /// Returns true if nodes may know an incarnation of another node from before its latest one: a
+    /// node has restarted, or another scheduler has counted rounds before.
+    fn knows_incarnations(&self) -> bool {
+        self.config.first_round > 0 || self.peers.has_restarted()
     }
 
     /// Advances a round according to the states of its nodes.

@@ -79,7 +79,7 @@ mod kind {
 const KINDS: [(&str, u32); 11] = [
     ("envelope", 10),
     ("hello", 1),
-    ("create", 7),
+    ("create", 8),
     ("queued", 1),
     ("end", 3),
     ("status", 2),
@@ -148,6 +148,8 @@ impl MixFrame {
                 out.number(5, plan.realtime_slots);
                 out.number(6, plan.transfer == Transfer::Unary);
                 out.number(7, plan.shape.number());
+                let incarnations = plan.incarnations.iter().flat_map(|one| one.to_le_bytes());
+                out.bytes(8, &incarnations.collect::<Vec<u8>>());
             }
             Self::Queued { round } => out.number(1, *round),
             Self::End { round, failure } => {
@@ -277,6 +279,7 @@ struct Fields {
     /// The fields 4 and 5, if they are bytes.
     bytes: [Bytes; 2],
     team: Vec<u32>,
+    incarnations: Vec<u64>,
 }
 
 impl Fields {
@@ -296,6 +299,7 @@ impl Fields {
                         fields.add(node, limits)?;
                     }
                 }
+                (kind::CREATE, 8) => fields.incarnations = incarnations(&body.bytes(head, name)?)?,
                 (kind::SHARE | kind::SLOTS, number @ (4 | 5)) => {
                     fields.bytes[number as usize - 4] = body.bytes(head, name)?;
                 }
@@ -323,9 +327,14 @@ impl Fields {
         let round = one;
         Ok(match self.kind {
             kind::HELLO => MixFrame::Hello { incarnation: one },
+            kind::CREATE if ![0, self.team.len()].contains(&self.incarnations.len()) => {
+                let found = self.incarnations.len() as u64;
+                return Err(WireError::Value { field: "create.incarnations", found });
+            }
             kind::CREATE => MixFrame::Create(Arc::new(Plan {
                 round,
                 team: self.team,
+                incarnations: self.incarnations,
                 batch: three as u32,
                 precomputation_slots: four as u32,
                 realtime_slots: five as u32,
@@ -364,6 +373,14 @@ impl Fields {
 fn known<T: Copy>(field: &'static str, found: u64, from: u64, all: &[T]) -> Result<T, WireError> {
     let index = found.checked_sub(from).and_then(|index| usize::try_from(index).ok());
     index.and_then(|index| all.get(index).copied()).ok_or(WireError::Value { field, found })
+}
+
+/// Returns the incarnations of a team, 8 bytes each.
+fn incarnations(bytes: &[u8]) -> Result<Vec<u64>, WireError> {
+    let (all, []) = bytes.as_chunks() else {
+        return Err(WireError::Value { field: "create.incarnations", found: bytes.len() as u64 });
+    };
+    Ok(all.iter().map(|one| u64::from_le_bytes(*one)).collect())
 }
 
 fn seat(field: &'static str, found: u64) -> Result<u16, WireError> {

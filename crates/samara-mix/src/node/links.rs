@@ -63,10 +63,13 @@ impl Node {
         }
     }
 
-    /// Handles the incarnation of a node. A new incarnation has forgotten all rounds.
+    /// Handles the incarnation of a node. A new incarnation has forgotten all rounds but those that
+    /// the scheduler has made with it, which may be known here before this link.
     pub(super) fn on_hello(&mut self, from: u32, incarnation: u64, cx: &mut Cx<'_>) {
         if self.peers.record_incarnation(from, incarnation) && from != self.peers.scheduler() {
-            let of_it = self.rounds.iter().filter(|(_, round)| round.plan.seat_of(from).is_some());
+            let of_it = self.rounds.iter().filter(|(_, round)| {
+                round.plan.seat_of(from).is_some() && round.plan.incarnation_of(from) != Some(incarnation)
+            });
             let rounds: Vec<u64> = of_it.map(|(number, _)| *number).collect();
             for round in rounds {
                 self.with_round(round, cx, |_, round, _| match round.state {

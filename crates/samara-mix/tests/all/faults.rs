@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use samara_mix::{Cause, Config, Group, Mark, NodeState, Phase, Reconnect, RoundState};
+use samara_mix::{Cause, Command, Config, Group, Mark, NodeState, Phase, Reconnect, RoundState};
 
 use crate::config;
 use crate::net::{Crash, Net};
@@ -146,6 +146,54 @@ fn restarted_node_is_drawn_again_after_its_rounds_failed() {
     let again = net.record.drawn.iter().filter(|drawn| drawn.2.contains(&victim)).count();
     assert!(again >= 2);
     assert!(net.record.complete().len() > 5);
+}
+
+/// The scheduler meets the new process before some of its peers do, whose dials back off or which
+/// still hold their links to the old process.
+#[test]
+fn restart_costs_no_round_that_begins_after_it() {
+    for (index, how) in [Crash::Closes, Crash::Silent].into_iter().cycle().take(10).enumerate() {
+        let mut net = slow(index as u64, config(5, 5, Group::Model));
+        net.pause = Duration::from_millis(20);
+        let victim = net.record.drawn[0].2[index % 5];
+        let died = net.now;
+        net.crash(victim, how);
+        // Without closed links, the old ones last for two seconds of silence.
+        net.run_for(Duration::from_millis(if how == Crash::Silent { 100 } else { 1_500 }));
+        net.restart(victim);
+        let restarted = net.now;
+        net.run_for(Duration::from_secs(8));
+        net.record.check(&[]);
+        let made = |round: &u64| net.record.rounds[round][0].0;
+        // The scheduler learns of it after the time of a link or two.
+        let known = if how == Crash::Silent { restarted } else { died } + Duration::from_millis(30);
+        for ((round, host), (_, failure)) in &net.record.failed {
+            assert!(made(round) <= known, "{how:?}: round {round} at {host}: {failure:?}");
+        }
+        assert!(net.record.causes().contains_key(&Cause::Restarted), "{how:?}");
+        let later = net.record.complete().iter().filter(|round| made(round) > restarted).count();
+        assert!(later > 10, "{how:?}: {later} rounds");
+    }
+}
+
+#[test]
+fn no_round_begins_while_one_of_its_nodes_is_away() {
+    let mut net = Net::new(12, config(5, 5, Group::Model));
+    net.is_idle = true;
+    net.run_for(Duration::from_secs(4));
+    let team = net.record.drawn[0].2.clone();
+    let waiting: BTreeSet<u64> = net.record.rounds.keys().copied().collect();
+    net.crash(team[2], Crash::Closes);
+    net.run_for(Duration::from_millis(200));
+    // An abandoned round leaves room for another one of the same team.
+    net.command(team[0], Command::Abandon { round: *waiting.first().unwrap() });
+    net.run_for(Duration::from_millis(500));
+    assert!(net.record.failed.contains_key(&(*waiting.first().unwrap(), team[0])));
+    assert!(net.record.rounds.keys().all(|round| waiting.contains(round)));
+    net.restart(team[2]);
+    net.run_for(Duration::from_secs(4));
+    assert!(net.record.failed.keys().all(|(round, _)| waiting.contains(round)));
+    assert!(net.record.rounds.len() > waiting.len());
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn plan(config: &Config) -> Plan {
     Plan {
         round: 7,
         team: vec![0, 1, 2, 3, 4],
+        incarnations: Vec::new(),
         batch: config.batch,
         precomputation_slots: config.precomputation_slots,
         realtime_slots: config.realtime_slots,

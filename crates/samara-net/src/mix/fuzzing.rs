@@ -112,6 +112,7 @@ pub fn submissions(data: &[u8]) {
         let plan = Plan {
             round,
             team: (0..TEAM as u32).collect(),
+            incarnations: Vec::new(),
             batch: BATCH,
             precomputation_slots: 1,
             realtime_slots: 1,

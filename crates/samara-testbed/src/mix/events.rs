@@ -133,6 +133,7 @@ fn plan(round: u64, team: Vec<u32>, scenario: &Scenario) -> Plan {
     Plan {
         round,
         team,
+        incarnations: Vec::new(),
         batch: scenario.part::<Mix>().batch,
         precomputation_slots: parameters.precomputation_slots,
         realtime_slots: parameters.realtime_slots,

@@ -25,6 +25,7 @@ fn frames(threads: usize) -> Vec<String> {
     let plan = Plan {
         round: 0,
         team: vec![0, 1],
+        incarnations: Vec::new(),
         batch: 24,
         precomputation_slots: 2,
         realtime_slots: 4,

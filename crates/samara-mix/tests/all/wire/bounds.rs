@@ -31,6 +31,7 @@ fn frames_are_bounded_by_kind() {
         MixFrame::Create(Arc::new(Plan {
             round: 1,
             team: (0..team).collect(),
+            incarnations: Vec::new(),
             batch: 1,
             precomputation_slots: 1,
             realtime_slots: 1,
@@ -62,6 +63,9 @@ fn rejects_undefined_values() {
         // A culprit without a cause.
         (&[0x22, 2, 0x18, 1], "end.cause"),
         (&[0x12, 2, 0x38, 4], "create.shape"),
+        // Incarnations of a part, and of one node without a team.
+        (&[0x12, 3, 0x42, 1, 7], "create.incarnations"),
+        (&[0x12, 10, 0x42, 8, 1, 2, 3, 4, 5, 6, 7, 8], "create.incarnations"),
         (&[0x32, 4, 0x10, 0x80, 0x80, 0x04], "share.origin"),
         (&[], "body"),
     ] {

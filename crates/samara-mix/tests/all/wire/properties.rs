@@ -24,15 +24,18 @@ fn failure() -> impl Strategy<Value = Failure> {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let numbers = (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>());
-    let team = proptest::collection::vec(any::<u32>(), 0..32);
-    (numbers, team, any::<bool>(), 0usize..4).prop_map(|(numbers, team, is_unary, shape)| Plan {
-        round: numbers.0,
-        team,
-        batch: numbers.1,
-        precomputation_slots: numbers.2,
-        realtime_slots: numbers.3,
-        transfer: if is_unary { Transfer::Unary } else { Transfer::Streamed },
-        shape: Shape::ALL[shape],
+    let team = proptest::collection::vec((any::<u32>(), any::<u64>()), 0..32);
+    (numbers, team, any::<[bool; 2]>(), 0usize..4).prop_map(|(numbers, team, [is_unary, knows], shape)| {
+        Plan {
+            round: numbers.0,
+            team: team.iter().map(|(node, _)| *node).collect(),
+            incarnations: team.iter().filter(|_| knows).map(|(_, one)| *one).collect(),
+            batch: numbers.1,
+            precomputation_slots: numbers.2,
+            realtime_slots: numbers.3,
+            transfer: if is_unary { Transfer::Unary } else { Transfer::Streamed },
+            shape: Shape::ALL[shape],
+        }
     })
 }
 

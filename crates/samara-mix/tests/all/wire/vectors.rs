@@ -12,12 +12,14 @@ fn frames_have_these_bytes() {
     let plan = Plan {
         round: 300,
         team: vec![4, 0, 2],
+        incarnations: Vec::new(),
         batch: 1_000,
         precomputation_slots: 4,
         realtime_slots: 32,
         transfer: Transfer::Unary,
         shape: Shape::DoubleTree,
     };
+    let with_incarnations = Plan { team: vec![4, 0], incarnations: vec![1, 2], ..plan.clone() };
     let key = Bytes::from_static(&[7, 8]);
     let piece = Piece {
         round: 300,
@@ -30,6 +32,10 @@ fn frames_have_these_bytes() {
     let frames = [
         (MixFrame::Hello { incarnation: 1 }, "0a09090100000000000000"),
         (MixFrame::Create(Arc::new(plan)), "121308ac0212030400021 8e807200428203001 3803"),
+        (
+            MixFrame::Create(Arc::new(with_incarnations)),
+            "122408ac021202040018e80720042820300138034210 0100000000000000 0200000000000000",
+        ),
         (MixFrame::Queued { round: 300 }, "1a0308ac02"),
         (MixFrame::End { round: 300, failure: None }, "220308ac02"),
         (MixFrame::End { round: 300, failure }, "220708ac0210041801"),

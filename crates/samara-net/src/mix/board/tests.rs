@@ -33,6 +33,7 @@ fn plan_of(round: u64, team: Vec<u32>) -> Arc<Plan> {
     Arc::new(Plan {
         round,
         team,
+        incarnations: Vec::new(),
         batch: 3,
         precomputation_slots: 1,
         realtime_slots: 1,
