@@ -29,7 +29,7 @@ pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
     if bytes_up.or(bytes_down).is_some() {
         say(Event::Link {
             peer: ALL_PEERS.to_owned(),
-            up: true,
+            up: is_linked(metrics),
             round_trip_ns: None,
             bytes_up,
             bytes_down,
@@ -49,6 +49,20 @@ pub(crate) fn report(live: &LiveWriter, node: usize, metrics: &Metrics) {
     }
 }
 
+/// Returns false if the node counts its links and has none. Our nodes write a row for each protocol of
+/// their peers, and so none without peers; other programs do not count them.
+fn is_linked(metrics: &Metrics) -> bool {
+    let counts = |name| metrics.known(name).is_some();
+    let peers = if counts("samara_mempool_owed_copies") {
+        "samara_mempool_peers"
+    } else if counts("samara_owed_copies") {
+        "samara_peers"
+    } else {
+        return true;
+    };
+    metrics.known(peers).is_some_and(|peers| peers > 0.0)
+}
+
 pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
     Progress {
         share: (deliveries / expected as f64).min(1.0),
@@ -61,4 +75,27 @@ pub(crate) fn delivered(deliveries: f64, expected: u64) -> Progress {
 /// The progress of an activity without a count of deliveries.
 pub(crate) fn at(share: f64) -> Progress {
     Progress { share, ..Progress::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_peers_have_no_link() {
+        let gossip = "samara_owed_copies 0\nsamara_peers{protocol=\"/meshsub/1.2.0\"} ";
+        let pool =
+            "samara_owed_copies 0\nsamara_mempool_owed_copies 3\nsamara_mempool_peers{protocol=\"cat/2\"} ";
+        for (text, expected) in [
+            (format!("{gossip}2"), true),
+            (format!("{gossip}0"), false),
+            ("samara_owed_copies 0".to_owned(), false),
+            (format!("{pool}1"), true),
+            ("samara_owed_copies 0\nsamara_mempool_owed_copies 0".to_owned(), false),
+            // Another program.
+            ("samara_bytes_up_total 7".to_owned(), true),
+        ] {
+            assert_eq!(is_linked(&Metrics::parse(&text)), expected, "{text}");
+        }
+    }
 }

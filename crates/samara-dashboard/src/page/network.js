@@ -8,7 +8,11 @@ function links(state) {
       "tr",
       {},
       el("th", { scope: "row" }, `${link.node} → ${link.peer}`),
-      el("td", { class: link.up ? "" : "missed" }, link.up ? "up" : "down"),
+      el(
+        "td",
+        { class: link.up ? "" : "missed" },
+        isKnown(link.up) ? (link.up ? "up" : "down") : "unknown: the node is silent",
+      ),
       cell(ms(link.round_trip_ms), "not measured"),
       el("td", { class: "hide-s" }, spark(link.history_ms, "its latest round trips", "least")),
       cell(

@@ -63,7 +63,10 @@ impl State {
                 self.network.take(&source, &who, at, &line.event);
             }
             Event::Progress(progress) => self.jobs.take(&source, &who, progress),
-            Event::Finished { .. } => self.jobs.finish(&source),
+            Event::Finished { .. } => {
+                self.jobs.finish(&source);
+                self.network.finish(&source);
+            }
             Event::Started { .. } | Event::Dropped { .. } | Event::Unknown => {}
         }
     }
@@ -91,7 +94,7 @@ impl State {
         view.insert("sources".to_owned(), self.sources.view());
         self.rounds.view(&mut view);
         view.insert("pings".to_owned(), self.pings.view(&self.network));
-        self.network.view(&mut view);
+        self.network.view(&mut view, |source| self.sources.is_silent(source));
         self.jobs.view(&mut view);
         view
     }
@@ -200,6 +203,11 @@ impl Sources {
         if let Some(source) = self.0.get_mut(name) {
             (source.counts, source.is_silent) = (counts, is_silent);
         }
+    }
+
+    /// Returns true if a source has not finished and writes nothing.
+    fn is_silent(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|source| source.is_silent && source.finished.is_none())
     }
 
     /// Returns the name of a source's clock. Times of sources with the same name are comparable.

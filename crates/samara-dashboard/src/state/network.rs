@@ -53,14 +53,14 @@ impl<V: Default> Claims<V> {
         &self,
         max: usize,
         rank: impl Fn(&V) -> R,
-        row: impl Fn(&str, &str, &V) -> Value,
+        row: impl Fn(&Claim, &str, &V) -> Value,
     ) -> Value {
         let mut shown: Vec<_> = self.0.iter().collect();
         if shown.len() > max {
             shown.sort_by_key(|(_, value)| std::cmp::Reverse(rank(value)));
             shown.truncate(max);
         }
-        let rows = shown.into_iter().map(|((claim, name), value)| row(&claim.node, name, value));
+        let rows = shown.into_iter().map(|((claim, name), value)| row(claim, name, value));
         json!({ "all": self.0.len(), "rows": rows.collect::<Vec<_>>() })
     }
 }
@@ -83,6 +83,13 @@ struct Link {
     bytes_down: Totals,
     queued_frames: Option<u64>,
     queued_bytes: Option<u64>,
+}
+
+impl Link {
+    /// Drops the values of a link that has gone. Its counts begin again.
+    fn end(&mut self) {
+        *self = Self { history: std::mem::take(&mut self.history), ..Self::default() };
+    }
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +116,9 @@ impl Network {
             Event::Link { peer, up, round_trip_ns, bytes_up, bytes_down, queued_frames, queued_bytes } => {
                 let Some(link) = self.links.entry(claim, peer) else { return };
                 link.up = *up;
+                if !*up {
+                    link.end();
+                }
                 if let Some(took) = round_trip_ns {
                     link.round_trip_ns = Some(*took);
                     remember(&mut link.history, *took);
@@ -135,6 +145,15 @@ impl Network {
         }
     }
 
+    /// Ends the links of a source that has stopped.
+    pub(super) fn finish(&mut self, source: &str) {
+        self.links
+            .0
+            .iter_mut()
+            .filter(|((claim, _), _)| claim.source == source)
+            .for_each(|(_, link)| link.end());
+    }
+
     pub(super) fn forget(&mut self, source: &str) {
         self.links.forget(source);
         self.queues.forget(source);
@@ -148,25 +167,28 @@ impl Network {
         of_node.filter(|(_, link)| link.up).find_map(|(_, link)| link.round_trip_ns)
     }
 
-    pub(super) fn view(&self, view: &mut View) {
-        let links = |node: &str, peer: &str, link: &Link| {
+    /// Nothing is known of the links of sources for which `is_silent`.
+    pub(super) fn view(&self, view: &mut View, is_silent: impl Fn(&str) -> bool) {
+        let links = |claim: &Claim, peer: &str, link: &Link| {
+            let link = if is_silent(&claim.source) { None } else { Some(link) };
+            let history = link.iter().flat_map(|link| &link.history);
             json!({
-                "node": node,
+                "node": claim.node,
                 "peer": peer,
-                "up": link.up,
-                "round_trip_ms": ms_or_null(link.round_trip_ns),
-                "history_ms": link.history.iter().map(|took| ms_or_null(Some(*took))).collect::<Vec<_>>(),
-                "up_bytes": link.bytes_up.last(),
-                "up_bytes_per_s": link.bytes_up.rate(),
-                "down_bytes": link.bytes_down.last(),
-                "down_bytes_per_s": link.bytes_down.rate(),
-                "queued_frames": link.queued_frames,
-                "queued_bytes": link.queued_bytes,
+                "up": link.map(|link| link.up),
+                "round_trip_ms": ms_or_null(link.and_then(|link| link.round_trip_ns)),
+                "history_ms": history.map(|took| ms_or_null(Some(*took))).collect::<Vec<_>>(),
+                "up_bytes": link.and_then(|link| link.bytes_up.last()),
+                "up_bytes_per_s": link.and_then(|link| link.bytes_up.rate()),
+                "down_bytes": link.and_then(|link| link.bytes_down.last()),
+                "down_bytes_per_s": link.and_then(|link| link.bytes_down.rate()),
+                "queued_frames": link.and_then(|link| link.queued_frames),
+                "queued_bytes": link.and_then(|link| link.queued_bytes),
             })
         };
-        let queues = |node: &str, name: &str, queue: &Queue| {
+        let queues = |claim: &Claim, name: &str, queue: &Queue| {
             json!({
-                "node": node,
+                "node": claim.node,
                 "queue": name,
                 "entries": queue.entries,
                 "bytes": queue.bytes,

@@ -1,11 +1,11 @@
 //! The live file of a node or of the scheduler, which dashboards read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use samara_mix::{Event, Half, Mark, RoundState};
-use samara_net::mix::{Happened, Status, What};
+use samara_net::mix::{Happened, LinkStatus, Status, What};
 use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, Step};
 
 use crate::part::{unix_ns, unix_ns_of};
@@ -20,13 +20,15 @@ pub(super) struct Live {
     nodes: usize,
     /// Teams of unfinished rounds.
     teams: BTreeMap<u64, u64>,
+    /// Nodes to which this one has had a link.
+    met: BTreeSet<u32>,
     last_ns: u64,
 }
 
 impl Live {
     pub(super) fn create(directory: &Path, name: &str, role: &str, nodes: usize) -> io::Result<Self> {
         let writer = LiveWriter::create(directory, name)?;
-        let mut live = Self { writer, nodes, teams: BTreeMap::new(), last_ns: 0 };
+        let mut live = Self { writer, nodes, teams: BTreeMap::new(), met: BTreeSet::new(), last_ns: 0 };
         let started = unix_ns();
         live.say(
             started,
@@ -116,20 +118,8 @@ impl Live {
     /// Writes the current counts, a few times a second.
     pub(super) fn look(&mut self, status: &Status) {
         let now = unix_ns();
-        for link in &status.links {
-            let peer = name(link.node, self.nodes);
-            self.say(
-                now,
-                Line::Link {
-                    peer,
-                    up: true,
-                    round_trip_ns: link.round_trip.map(|time| time.as_nanos() as u64),
-                    bytes_up: Some(link.bytes_up),
-                    bytes_down: Some(link.bytes_down),
-                    queued_frames: Some(link.owed as u64),
-                    queued_bytes: Some(link.owed_bytes),
-                },
-            );
+        for line in links(&mut self.met, &status.links, self.nodes) {
+            self.say(now, line);
         }
         let jobs = Line::Queue { queue: "jobs".to_owned(), entries: status.jobs_out as u64, bytes: None };
         self.say(now, jobs);
@@ -150,5 +140,56 @@ impl Live {
         if let Err(error) = written {
             tracing::warn!(%error, "the live file is incomplete");
         }
+    }
+}
+
+/// Returns a line for each link that is up, and for each node whose link has gone.
+fn links(met: &mut BTreeSet<u32>, up: &[LinkStatus], nodes: usize) -> Vec<Line> {
+    met.extend(up.iter().map(|link| link.node));
+    let line = |node: &u32| {
+        let link = up.iter().find(|link| link.node == *node);
+        Line::Link {
+            peer: name(*node, nodes),
+            up: link.is_some(),
+            round_trip_ns: link.and_then(|link| link.round_trip).map(|time| time.as_nanos() as u64),
+            bytes_up: link.map(|link| link.bytes_up),
+            bytes_down: link.map(|link| link.bytes_down),
+            queued_frames: link.map(|link| link.owed as u64),
+            queued_bytes: link.map(|link| link.owed_bytes),
+        }
+    };
+    met.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_have_gone_are_down() {
+        let link = |node| LinkStatus {
+            node,
+            outbound: true,
+            round_trip: None,
+            owed: 1,
+            owed_bytes: 2,
+            in_flight: 3,
+            bytes_up: 4,
+            bytes_down: 5,
+        };
+        let mut met = BTreeSet::new();
+        let mut states = |up: &[LinkStatus]| -> Vec<(String, bool, Option<u64>)> {
+            let state = |line| match line {
+                Line::Link { peer, up, bytes_up, .. } => (peer, up, bytes_up),
+                other => panic!("{other:?}"),
+            };
+            links(&mut met, up, 3).into_iter().map(state).collect()
+        };
+        let (one, two) = ("node-1".to_owned(), "scheduler".to_owned());
+        let both = [(one.clone(), true, Some(4)), (two.clone(), true, Some(4))];
+        assert_eq!(states(&[link(3), link(1)]), both);
+        assert_eq!(states(&[link(3)]), [(one.clone(), false, None), (two.clone(), true, Some(4))]);
+        assert_eq!(states(&[]), [(one, false, None), (two, false, None)]);
+        assert_eq!(states(&[link(3), link(1)]), both);
     }
 }

@@ -41,6 +41,41 @@ fn link_needs_a_measured_round_trip_and_two_counts_for_a_rate() {
 }
 
 #[test]
+fn links_that_have_gone_keep_no_values() {
+    let mut lines = Lines::default();
+    let rows = |lines: &Lines| lines.part("links")["rows"].clone();
+    let is_bare = |row: &serde_json::Value| {
+        ["round_trip_ms", "up_bytes", "up_bytes_per_s", "queued_frames"].iter().all(|key| row[key].is_null())
+    };
+    for at in [0, 1_000 * MS] {
+        lines.say("a", at, link(Some(90 * MS), Some(at + 1)));
+    }
+    assert!(!is_bare(&rows(&lines)[0]) && rows(&lines)[0]["up"] == true);
+    // The source writes nothing: its process was killed.
+    lines.state.note_reading("a", samara_trace::live::ReadCounts::default(), true);
+    assert!(is_bare(&rows(&lines)[0]) && rows(&lines)[0]["up"].is_null());
+    lines.state.note_reading("a", samara_trace::live::ReadCounts::default(), false);
+    assert_eq!(rows(&lines)[0]["up"], true);
+    let Event::Link { peer, .. } = link(None, None) else { unreachable!() };
+    let gone = Event::Link {
+        peer,
+        up: false,
+        round_trip_ns: None,
+        bytes_up: None,
+        bytes_down: None,
+        queued_frames: None,
+        queued_bytes: None,
+    };
+    lines.say("a", 2_000 * MS, gone);
+    assert!(is_bare(&rows(&lines)[0]) && rows(&lines)[0]["up"] == false);
+    lines.say("a", 3_000 * MS, link(None, Some(7)));
+    assert_eq!((&rows(&lines)[0]["up"], &rows(&lines)[0]["up_bytes"]), (&true.into(), &7.into()));
+    let message = None;
+    lines.say("a", 4_000 * MS, Event::Finished { outcome: samara_trace::live::Outcome::Ok, message });
+    assert!(is_bare(&rows(&lines)[0]) && rows(&lines)[0]["up"] == false);
+}
+
+#[test]
 fn rounds_reported_only_by_nodes_have_no_state() {
     let mut lines = Lines::default();
     lines.say("a", 0, crate::common::slots(4, samara_trace::live::Step::Entered, 1));
