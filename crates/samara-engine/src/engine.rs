@@ -13,6 +13,9 @@ pub enum Input<F, C> {
     /// The node starts. Arrives exactly once, before any other input.
     Start,
     /// A link is up and accepts frames. The driver has already called [`Outbox::link_up`].
+    ///
+    /// A node has at most one link to an identity. If a peer comes back on a new connection while this
+    /// node still holds the old one, [`Input::LinkDown`] of the old link comes first.
     LinkUp {
         /// The handle of the peer from now on.
         peer: PeerId,

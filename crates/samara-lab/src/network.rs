@@ -18,7 +18,7 @@ use samara_scenario::{
     FairQueue, HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names,
     listed_regions,
 };
-use samara_spec::{FaultKind, Scenario, Stack, TransportKind, latency, losses};
+use samara_spec::{Fault, FaultKind, Scenario, Stack, TransportKind, latency, losses};
 
 /// The hosts of a run, with their validation times and latencies.
 #[derive(Clone, Debug)]
@@ -272,13 +272,41 @@ pub fn hostile(scenario: &Scenario, seed: u64) -> impl Iterator<Item = u32> {
 }
 
 /// Returns, for each node, whether a fault can keep it from what the protocol promises: any fault but
-/// slow links.
+/// slow links, and links that break for a moment.
 pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
     let mut harmed = vec![false; scenario.network.nodes as usize];
-    for index in (0..scenario.faults.len()).filter(|index| scenario.faults[*index].kind != FaultKind::Slow) {
+    let harms = |index: &usize| {
+        let fault = &scenario.faults[*index];
+        fault.kind != FaultKind::Slow && !is_momentary(fault, scenario)
+    };
+    for index in (0..scenario.faults.len()).filter(harms) {
         hit(scenario, index, seed).into_iter().for_each(|host| harmed[host as usize] = true);
     }
     harmed
+}
+
+/// Returns true if a fault breaks links for less than the least time after which a protocol or a
+/// transport gives up.
+pub fn is_momentary(fault: &Fault, scenario: &Scenario) -> bool {
+    match fault.kind {
+        FaultKind::Reset | FaultKind::Reconnect => true,
+        FaultKind::Cut => fault.until.is_some_and(|until| {
+            until.nanos().saturating_sub(fault.at.nanos()) < least_timeout(scenario).as_nanos() as u64
+        }),
+        _ => false,
+    }
+}
+
+/// Returns the least time of silence after which a protocol or a transport gives a peer up.
+pub fn least_timeout(scenario: &Scenario) -> Duration {
+    let of_transport = transport(scenario).dead_peer_timeout;
+    (scenario.family().least_timeout)(scenario).map_or(of_transport, |own| own.min(of_transport))
+}
+
+/// Returns the hosts, of so many, to which a fault of links affects the links of a host.
+pub fn other_ends(fault: &Fault, host: u32, hosts: u32) -> Vec<u32> {
+    let all = fault.peers.clone().unwrap_or_else(|| (0..hosts).collect());
+    all.into_iter().filter(|peer| *peer != host).collect()
 }
 
 pub fn transport(scenario: &Scenario) -> Transport {

@@ -53,6 +53,8 @@ pub(crate) struct Link<F> {
     pub(crate) loss_timer: u64,
     /// True if the link has data that the window lets out now.
     pub(crate) data_ready: bool,
+    /// The time until which everything that this end sends is lost.
+    pub(crate) cut_until: u64,
 }
 
 impl<F: Frame> Link<F> {
@@ -74,6 +76,7 @@ impl<F: Frame> Link<F> {
             ack_timer: false,
             loss_timer: u64::MAX,
             data_ready: false,
+            cut_until: 0,
         }
     }
 

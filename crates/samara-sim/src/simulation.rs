@@ -348,6 +348,20 @@ impl<F: Frame> AnySimulation<F> {
         self.schedule(at, host, Action::Restart);
     }
 
+    /// Makes a host lose its link to another one at a time, and dial it again at once. The other host
+    /// notices at once, like after a reset. If `silent`, it keeps its end of the old link until the
+    /// new one comes, like after a change of address or behind a router that has lost its state.
+    /// Frames in flight are lost. Without a link, nothing happens.
+    pub fn reconnect(&mut self, at: Time, host: u32, peer: u32, silent: bool) {
+        self.schedule(at, host, Action::Reconnect { peer, silent });
+    }
+
+    /// Loses everything that a host sends to another one from one time until another, in this
+    /// direction only. Transports send it again; see [`HostStats`]'s drops by partitions.
+    pub fn cut(&mut self, at: Time, until: Time, from: u32, to: u32) {
+        self.schedule(at, from, Action::Cut { peer: to, until: until.as_nanos() });
+    }
+
     /// Changes the rates of a host, in bits per second.
     pub fn set_rates(&mut self, at: Time, host: u32, uplink_bps: u64, downlink_bps: u64) {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });

@@ -594,8 +594,36 @@ impl Checks<'_> {
                 let message = "is about cells, which only nodes with [columns.cells] exchange; use \"withhold\" or \"flood\"";
                 self.wrong(&key("kind"), message);
             }
-            if fault.kind == FaultKind::Partition && fault.until.is_none() {
-                self.wrong(&key("until"), "is missing; a partition needs an end, for example \"20 s\"");
+            match fault.kind {
+                FaultKind::Partition | FaultKind::Cut if fault.until.is_none() => {
+                    let what = if fault.kind == FaultKind::Cut { "cut" } else { "partition" };
+                    let message = format!("is missing; a {what} needs an end, for example \"20 s\"");
+                    self.wrong(&key("until"), message);
+                }
+                FaultKind::Reset | FaultKind::Reconnect if fault.until.is_some() => {
+                    self.wrong(&key("until"), "is set, but nodes connect again at once; remove it");
+                }
+                _ => {}
+            }
+            if fault.direction.is_some() && fault.kind != FaultKind::Cut {
+                self.wrong(&key("direction"), "belongs to kind = \"cut\"; remove it");
+            }
+            match &fault.peers {
+                Some(_) if !fault.kind.is_of_links() => {
+                    let message = "belongs to kind = \"cut\", \"reset\" and \"reconnect\"; remove it";
+                    self.wrong(&key("peers"), message);
+                }
+                Some(hosts) if hosts.is_empty() => {
+                    self.wrong(&key("peers"), "is empty; expected numbers of nodes, for example [1]");
+                }
+                Some(hosts) => {
+                    let nodes = scenario.network.nodes;
+                    if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
+                        let message = format!("has node {host}; nodes are numbered 0 to {}", nodes - 1);
+                        self.wrong(&key("peers"), message);
+                    }
+                }
+                None => {}
             }
             if let Some(end) = end.filter(|end| fault.at >= *end) {
                 let message =

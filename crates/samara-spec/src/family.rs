@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 use samara_engine::units::{Rate, Span};
 use samara_scenario::keys::is_within;
@@ -141,6 +142,9 @@ pub struct FamilySpec {
     pub end: fn(&Scenario) -> Option<Span>,
     /// Returns true if a node can leave the group on its own.
     pub can_leave: bool,
+    /// Returns the least time of silence after which the protocol gives a peer up; `None` if only the
+    /// transport does.
+    pub least_timeout: fn(&Scenario) -> Option<Duration>,
     /// Changes the transport to that of the family's real nodes.
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
@@ -175,6 +179,7 @@ impl FamilySpec {
         files: Files { named: |_| Vec::new(), resolve: |_, _, _| Ok(()), replaced: &[], left_out: &[] },
         end: |_| None,
         can_leave: false,
+        least_timeout: |_| None,
         transport: |_, _| (),
         check: |_, _| (),
     };

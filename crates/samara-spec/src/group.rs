@@ -34,6 +34,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ],
     transport: framed,
     can_leave: true,
+    least_timeout: |scenario| config(scenario).map(|config| config.detection.timeout_min),
     check: |checks, scenario| checks.group(scenario),
     ..FamilySpec::BASE
 };

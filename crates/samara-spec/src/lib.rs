@@ -258,6 +258,10 @@ pub struct Fault {
     pub share: Share,
     /// Numbers of the affected nodes, in place of a share.
     pub nodes: Option<Vec<u32>>,
+    /// The other ends of the links that a `cut`, `reset` or `reconnect` affects. Default: all nodes.
+    pub peers: Option<Vec<u32>>,
+    /// The packets that a `cut` loses. Default: those of both directions.
+    pub direction: Option<Direction>,
     /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
     /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
     /// of frames that it floods peers with or invents for each received frame (default: 1).
@@ -267,6 +271,16 @@ pub struct Fault {
 /// Returns true for a value that scenarios leave out.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// A direction of links, seen from the affected nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// What the affected nodes send.
+    Out,
+    /// What they receive.
+    In,
 }
 
 /// Kinds of faults.
@@ -281,6 +295,13 @@ pub enum FaultKind {
     Leave,
     /// The affected nodes cannot reach the others.
     Partition,
+    /// Links of the affected nodes lose all packets, in one direction or both.
+    Cut,
+    /// Connections of the affected nodes are reset. The nodes connect again at once.
+    Reset,
+    /// The affected nodes lose connections and connect again at once, while their peers keep the old
+    /// connections until the new ones come.
+    Reconnect,
     /// Rates are multiplied by `factor`.
     Slow,
     /// Nodes do not send what they claim to have sent.
@@ -303,6 +324,11 @@ impl FaultKind {
     pub fn is_hostile(self) -> bool {
         use FaultKind::{Alter, Claim, Flood, Invent, Replay, Withhold};
         matches!(self, Withhold | Replay | Alter | Flood | Claim | Invent)
+    }
+
+    /// Returns true if the fault is one of links, between nodes that have none.
+    pub fn is_of_links(self) -> bool {
+        matches!(self, Self::Cut | Self::Reset | Self::Reconnect)
     }
 
     /// Returns true if an affected node makes up content.

@@ -29,6 +29,18 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ],
     // The scheduler is a further host.
     extra_hosts: |_| 1,
+    // While nothing arrives, dials and retransmissions back off for as long again.
+    least_timeout: |scenario| {
+        let config = scenario.mix_config();
+        let all = [
+            config.reconnect.limit,
+            config.precomputation_timeout,
+            config.realtime_timeout,
+            config.queue_timeout,
+        ];
+        let least = all.into_iter().min()?;
+        Some((least / 2).saturating_sub(Duration::from_secs(1)))
+    },
     check: |checks, scenario| checks.mix(scenario),
     ..FamilySpec::BASE
 };

@@ -106,6 +106,9 @@ impl MemberOutcomes {
                 hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
                 continue;
             }
+            if network::is_momentary(fault, scenario) {
+                continue;
+            }
             for host in hit.into_iter().map(|host| host as usize) {
                 let at = fault.at.nanos();
                 match fault.kind {

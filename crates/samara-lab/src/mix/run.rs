@@ -359,6 +359,7 @@ impl Stepped for Run<'_> {
 fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<FaultWindow> {
     let pause = config.reconnect.max.as_nanos() as u64;
     let faults = scenario.faults.iter().enumerate();
+    let faults = faults.filter(|(_, fault)| !network::is_momentary(fault, scenario));
     let of = faults.flat_map(|(index, fault)| {
         let until = fault.until.map_or(u64::MAX, |until| until.nanos() + pause);
         let hosts = network::hit(scenario, index, seed).into_iter();

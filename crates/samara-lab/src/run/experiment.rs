@@ -8,7 +8,7 @@ use std::time::Duration;
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
 use samara_sim::{Arrivals, Hop, HostConfig, Misconduct, NodeFactory, Record, SimConfig};
-use samara_spec::{FaultKind, Point, Scenario};
+use samara_spec::{Direction, FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
 use super::{Progress, RunError, RunOptions};
@@ -247,7 +247,7 @@ impl<'a> Setup<'a> {
     /// Schedules all faults except partitions, which are part of the network, and leaves, which are
     /// commands to the members of a group.
     pub(crate) fn schedule_faults<N: Engine>(&self, net: &mut Net<'_, N>) {
-        let sim = &mut net.sim;
+        let (sim, all) = (&mut net.sim, self.hosts.configs.len() as u32);
         for (index, fault) in self.scenario().faults.iter().enumerate() {
             let at = Time::from_nanos(fault.at.nanos());
             let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
@@ -275,6 +275,22 @@ impl<'a> Setup<'a> {
                         }
                     }
                     FaultKind::Partition | FaultKind::Leave => {}
+                    FaultKind::Cut => {
+                        let until = until.unwrap_or(Time::MAX);
+                        for peer in network::other_ends(fault, host, all) {
+                            if fault.direction != Some(Direction::In) {
+                                sim.cut(at, until, host, peer);
+                            }
+                            if fault.direction != Some(Direction::Out) {
+                                sim.cut(at, until, peer, host);
+                            }
+                        }
+                    }
+                    FaultKind::Reset | FaultKind::Reconnect => {
+                        for peer in network::other_ends(fault, host, all) {
+                            sim.reconnect(at, host, peer, fault.kind == FaultKind::Reconnect);
+                        }
+                    }
                     FaultKind::Withhold => misbehave(Misconduct::Withhold),
                     FaultKind::Replay => misbehave(Misconduct::Replay),
                     FaultKind::Alter => misbehave(Misconduct::Alter),

@@ -363,6 +363,13 @@ peerdas | fault | [{ kind = "crash", share = "5 %" }] | missing key `at`; add th
 peerdas | fault | [{ kind = "crash", at = "70 s", nodes = [1] }] | fault.0.at: is 70 s, but the run ends at 70 s at the latest
 peerdas | fault | [{ kind = "slow", at = "11 s", nodes = [1] }] | fault.0.factor: is missing; a slow node needs one
 peerdas | fault | [{ kind = "partition", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a partition needs an end
+peerdas | fault | [{ kind = "cut", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a cut needs an end
+peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: is set, but nodes connect again at once
+peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [] }] | fault.0.peers: is empty; expected numbers of nodes
+peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [1000] }] | fault.0.peers: has node 1000; nodes are numbered 0 to 999
+peerdas | fault | [{ kind = "crash", at = "11 s", nodes = [1], peers = [2] }] | fault.0.peers: belongs to kind = "cut", "reset" and "reconnect"
+peerdas | fault | [{ kind = "reconnect", at = "11 s", nodes = [1], direction = "out" }] | fault.0.direction: belongs to kind = "cut"
+peerdas | fault | [{ kind = "cut", at = "11 s", until = "12 s", nodes = [1], factor = 0.5 }] | fault.0.factor: belongs to slow and hostile nodes
 peerdas | fault | [{ kind = "crash", at = "11 s", share = "150 %" }] | fault.0.share: is 150 %; allowed is up to 100 %
 peerdas | fault | [{ kind = "crash" | a table in braces is not closed before or in this line; add
 cat | network.latency | 5 | found 5; expected a time with its unit, such as "50 ms"

@@ -215,6 +215,21 @@ impl<F: Frame> Host<F> {
         }
     }
 
+    /// Takes a link down at this end, and dials the peer again at once. A link that is not up stays
+    /// as it is.
+    pub(super) fn reconnect(&mut self, now: u64, peer: u32, silent: bool, world: &World<F>) {
+        let Some(slot) = self.slot_of.get(&peer).copied() else { return };
+        if !self.running || self.links[slot as usize].state != LinkState::Up {
+            return;
+        }
+        if silent {
+            self.take_down(now, slot, world);
+        } else {
+            self.close(now, slot, world);
+        }
+        self.dial(now, peer, world);
+    }
+
     /// Notes in the record that a link is down.
     pub(super) fn clear_record(&mut self, slot: u32) {
         if let Some(explained) = &mut self.explained {

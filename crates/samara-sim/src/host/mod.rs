@@ -38,6 +38,11 @@ pub(crate) enum Action {
     Crash { silent: bool },
     /// Start a new process, which dials the peers that the old one had at the start.
     Restart,
+    /// Lose the link to this host, and dial it again at once. Unless `silent`, the host notices at
+    /// once; otherwise it keeps its end until the new link comes.
+    Reconnect { peer: u32, silent: bool },
+    /// Lose everything that this host sends to another one, until a time.
+    Cut { peer: u32, until: u64 },
     /// Change the rates of the host.
     SetRates { uplink_bps: u64, downlink_bps: u64 },
     /// Break the rules from now on; a strength of 0 ends it.
@@ -308,6 +313,12 @@ impl<F: Frame> Host<F> {
             }
             Action::Crash { silent } => self.crash(now, silent, world),
             Action::Restart => self.restart(now, world),
+            Action::Reconnect { peer, silent } => self.reconnect(now, peer, silent, world),
+            Action::Cut { peer, until } => {
+                let slot = self.slot(peer, world);
+                let link = &mut self.links[slot as usize];
+                link.cut_until = link.cut_until.max(until);
+            }
             Action::SetRates { uplink_bps, downlink_bps } => {
                 self.uplink_nanos_per_byte = nanos_per_byte(uplink_bps);
                 self.downlink.set_rate(downlink_bps);

@@ -368,7 +368,7 @@ impl<F: Frame> Host<F> {
             packet.arrive = packet.arrive.max(link.last_arrival);
             link.last_arrival = packet.arrive;
         }
-        let is_partitioned = world.partitioned(now, self.id, link.peer);
+        let is_partitioned = now < link.cut_until || world.partitioned(now, self.id, link.peer);
         // TCP repeats a closing segment until it arrives, and QUIC repeats its close in answer to
         // later packets (RFC 9000 section 10.2). The model therefore never loses it. A datagram is
         // not repeated: without it, the peer waits in vain until its timeout.

@@ -282,3 +282,77 @@ fn limit_on_unsent_bytes_keeps_waits_in_the_kernel_short() {
     let bound = waited(SendBuffer::Unsent { bytes: 20_000 });
     assert!(bound < auto / 2.0, "{bound} ms with the limit, {auto} ms without");
 }
+
+/// The peer holds its end until the new connection comes. What was in flight is lost; what comes
+/// after the new link is up arrives.
+#[test]
+fn link_is_lost_and_dialled_again_at_once() {
+    for transport in [Transport::tcp(), Transport::quic(), Transport::ideal()] {
+        for silent in [false, true] {
+            let mut sim = two(config(50, transport.clone()), &[(0, 1)]);
+            sim.command(Time::from_millis(1_990), 1, Say::To { hosts: vec![0], id: 1, len: 500 });
+            sim.reconnect(Time::from_secs(2), 0, 1, silent);
+            for (id, host) in [(2, 0), (3, 1)] {
+                sim.command(Time::from_secs(3), host, Say::To { hosts: vec![1 - host], id, len: 500 });
+            }
+            let events = events(&mut sim, 30);
+            let of = |host: u32, times: fn(&[Logged]) -> Vec<f64>| {
+                let own: Vec<Logged> = events.iter().filter(|event| event.1 == host).cloned().collect();
+                times(&own)
+            };
+            assert_eq!(of(0, downs), [2000.0], "{transport:?} {silent}");
+            assert!((of(1, downs)[0] - 2050.0).abs() < 1.0 && of(1, downs).len() == 1, "{events:?}");
+            assert!(of(0, ups)[1] > 2099.0 && of(1, ups)[1] > of(1, downs)[0], "{events:?}");
+            let heard = events.iter().filter_map(|(.., event)| match event {
+                Heard::Blob { from, id } => Some((*from, *id)),
+                _ => None,
+            });
+            let mut heard: Vec<(u32, u64)> = heard.collect();
+            heard.sort_unstable();
+            assert_eq!(heard, [(0, 2), (1, 3)], "{transport:?} {silent}");
+        }
+    }
+}
+
+#[test]
+fn peer_keeps_the_old_link_while_the_dial_is_lost() {
+    let mut sim = two(tcp(), &[(0, 1)]);
+    sim.cut(Time::from_millis(1_900), Time::from_millis(2_500), 0, 1);
+    sim.reconnect(Time::from_secs(2), 0, 1, true);
+    sim.command(Time::from_millis(2_800), 1, Say::To { hosts: vec![0], id: 1, len: 500 });
+    let events = events(&mut sim, 30);
+    let down = events.iter().find(|event| event.1 == 1 && matches!(event.2, Heard::Down { .. })).unwrap();
+    // The second attempt of the dial leaves after a second.
+    assert!((down.0 - 3_050.0).abs() < 1.0, "{events:?}");
+    assert!(blobs(&events).is_empty() && ups(&events).len() == 4, "{events:?}");
+}
+
+#[test]
+fn link_that_is_not_up_is_not_dialled_again() {
+    let mut sim = two(tcp(), &[]);
+    sim.reconnect(Time::from_secs(1), 0, 1, true);
+    sim.dial(Time::from_secs(2), 0, 1);
+    sim.crash(Time::from_secs(3), 0, false);
+    sim.reconnect(Time::from_secs(4), 0, 1, true);
+    let events = events(&mut sim, 30);
+    assert_eq!(ups(&events).len(), 2, "{events:?}");
+}
+
+#[test]
+fn cut_loses_one_direction_until_its_end() {
+    for transport in [Transport::tcp(), Transport::quic()] {
+        let mut sim = two(config(50, transport), &[(0, 1)]);
+        sim.cut(Time::from_secs(1), Time::from_millis(1_400), 0, 1);
+        sim.command(Time::from_millis(1_100), 0, Say::To { hosts: vec![1], id: 1, len: 500 });
+        sim.command(Time::from_millis(1_100), 1, Say::To { hosts: vec![0], id: 2, len: 500 });
+        let events = events(&mut sim, 30);
+        assert!(downs(&events).is_empty());
+        let at = |sought: u64| {
+            let is_it = |event: &Heard| matches!(event, Heard::Blob { id, .. } if *id == sought);
+            events.iter().find(|(.., event)| is_it(event)).map(|(at, ..)| *at).unwrap()
+        };
+        assert!(at(1) > 1_450.0 && at(2) < 1_160.0, "{events:?}");
+        let partition = sim.stats(0).drops.partition;
+        assert!(partition.packets > 0 && sim.stats(1).drops.partition.packets == 0);
+    }
+}
