@@ -112,6 +112,8 @@ pub struct Counts {
     pub duplicates: u64,
     /// Copies sent at the request of a peer.
     pub answered: u64,
+    /// Copies that stayed owed to peers that do not want them.
+    pub kept_unwanted: u64,
     /// Number of mesh peers, for protocols with a mesh.
     pub mesh: usize,
 }
@@ -248,6 +250,7 @@ impl Member for GossipMember {
         Counts {
             duplicates: metrics.duplicates_received,
             answered: metrics.copies_answered,
+            kept_unwanted: metrics.copies_kept_unwanted,
             mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
         }
     }
@@ -306,7 +309,11 @@ impl<B: Baseline> App for BaselineMember<B> {
 impl<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static> Member for BaselineMember<B> {
     fn counts(&self) -> Counts {
         let metrics = self.engine.metrics();
-        Counts { duplicates: metrics.duplicates_received, answered: metrics.copies_answered, mesh: 0 }
+        Counts {
+            duplicates: metrics.duplicates_received,
+            answered: metrics.copies_answered,
+            ..Counts::default()
+        }
     }
 
     fn contents(frame: &B::Frame, _: Option<MessageKey>) -> Contents {

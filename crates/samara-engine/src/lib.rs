@@ -16,6 +16,8 @@ mod parameters;
 mod peers;
 #[cfg(feature = "driver")]
 pub mod places;
+#[doc(hidden)]
+pub mod planted;
 pub mod protobuf;
 mod rng;
 pub mod shape;

@@ -46,6 +46,7 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
         seed: options.seed,
         threads: options.threads.map_or_else(processors, usize::from),
         goes_on: options.goes_on,
+        shrinks: true,
         stop,
     };
     let begun = Instant::now();

@@ -45,6 +45,8 @@ pub struct Counts {
     /// Messages or chunks that it sent again.
     pub repaired: u64,
     pub views: u64,
+    /// Received frames that install a view, for protocols with such frames.
+    pub installs: u64,
     /// Nanoseconds in which a view change blocked new messages.
     pub frozen_ns: u64,
     pub queue_drops: u64,
@@ -134,6 +136,7 @@ impl Broadcasts for Ring {
             forwarded: metrics.forwarded_units,
             repaired: metrics.resent_units,
             views: metrics.views,
+            installs: metrics.installs,
             frozen_ns: metrics.frozen_ns,
             queue_drops: metrics.refused_frames,
             ignored: metrics.ignored_by_cause().map(|(cause, count)| (cause.name(), count)).collect(),

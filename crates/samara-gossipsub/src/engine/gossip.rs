@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use samara_engine::outbox::{LossCause, Lost};
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Frame, MessageKey, PeerId, PeerKeyed, Time};
 use smallvec::SmallVec;
 
@@ -172,7 +173,7 @@ impl GossipSub {
         }
         let ids_max = self.config.gossip.iwant_ids_max;
         let Some(peer) = self.peers.get_mut(from) else { return };
-        if peer.observer {
+        if peer.observer || is_planted(Bug::GossipsubIwant) {
             self.metrics.ignore(Ignored::IWantUnwanted, ids.len() as u64);
             return;
         }
@@ -462,6 +463,7 @@ impl GossipSub {
                 cx.outbox().note_has(now, from, key);
                 if self.config.withdraw.on_idontwant {
                     self.withdraw(from, key, cx);
+                    self.metrics.copies_kept_unwanted += u64::from(cx.outbox().owes(from, key));
                 }
             }
             let Some(peer) = self.peers.get_mut(from).filter(|peer| !peer.observer) else { continue };

@@ -2,6 +2,7 @@
 //! into the outbox.
 
 use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Frame, MessageKey, PeerId, PeerInfo, Time};
 use thin_vec::ThinVec;
 
@@ -393,6 +394,9 @@ impl GossipSub {
 
     /// Withdraws the owed copies of a message to a peer. Returns their number.
     pub(super) fn withdraw(&mut self, peer: PeerId, message: MessageKey, cx: &mut Cx<'_>) -> usize {
+        if is_planted(Bug::GossipsubWithdraw) {
+            return 0;
+        }
         let copies = cx.outbox().withdraw(peer, message);
         self.metrics.copies_withdrawn += copies as u64;
         copies

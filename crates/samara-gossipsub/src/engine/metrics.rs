@@ -133,6 +133,9 @@ pub struct Metrics {
     pub copies_suppressed: u64,
     /// Copies that were withdrawn, for any reason in [`Withdraw`](crate::config::Withdraw).
     pub copies_withdrawn: u64,
+    /// Copies that stayed owed although the peer sent IDONTWANT and the node withdraws such copies:
+    /// always 0.
+    pub copies_kept_unwanted: u64,
     /// Ids announced to peers.
     pub ihave_ids_sent: u64,
     /// Ids announced by peers.

@@ -31,6 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::outbox::Lost;
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
 
 use crate::cache::{MessageCache, SeenCache};
@@ -428,7 +429,7 @@ impl GossipSub {
         self.ticks += 1;
         self.metrics.heartbeats += 1;
         self.backoffs.prune_expired(now);
-        self.seen.expire(now);
+        self.seen.expire(if is_planted(Bug::GossipsubSeen) { Time::MAX } else { now });
         self.expire_idontwants(now);
         self.expire_validations(cx);
         for (peer, count) in self.promises.broken(now) {

@@ -9,8 +9,10 @@ use samara_spec::{FaultKind, TransportKind};
 
 use super::measure::Delivery;
 use super::run::ColumnsMeasured;
-use crate::messages::torture::{gossipsub, is_connected, sending, survives_changed_meshes, transport};
-use crate::network::{self, harmed};
+use crate::messages::torture::{
+    gossipsub, is_connected, is_replaced, sending, survives_changed_meshes, transport,
+};
+use crate::network::{self, harmed, is_momentary};
 use crate::torture::{Broken, Draw, FAULTS, ROUNDING};
 
 pub(super) fn draw(draw: &mut Draw) -> bool {
@@ -58,6 +60,13 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.set("columns.slot_interval", "3 s");
     draw.set("columns.warm_up", "4 s");
     draw.set("columns.deadline", "25 s");
+    let breaks = draw.chance(0.4);
+    if breaks {
+        draw.breaks((0.5, 5.0), 2_000.0);
+        if draw.chance(0.7) {
+            return true;
+        }
+    }
     let most = draw.nodes() / 3;
     let of_cells = [FaultKind::Claim, FaultKind::Invent];
     let kinds = if with_cells { [&FAULTS[..], &of_cells].concat() } else { FAULTS.to_vec() };
@@ -159,7 +168,7 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         matches!(kind, Crash | Vanish | Slow | Claim | Invent)
     };
     let is_coded = workload.pieces.is_some();
-    let promises = scenario.faults.iter().all(|fault| ends(fault.kind))
+    let promises = scenario.faults.iter().all(|fault| ends(fault.kind) || is_momentary(fault, scenario))
         && scenario.transport.kind != TransportKind::Datagram
         && collector.queue_drops == 0
         && (workload.cells.is_some() || survives_changed_meshes(scenario));
@@ -172,9 +181,12 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
             let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.column as usize];
             block.iter().filter(lacks).count()
         };
-        let late = late_slots(measured);
-        let counts =
-            |block: &&[Delivery]| !is_harmed(&harmed, block[0].host) && !late.contains(&block[0].slot);
+        let (late, is_replaced) = (late_slots(measured), is_replaced(scenario));
+        let counts = |block: &&[Delivery]| {
+            let slot = block[0].slot;
+            let is_late = late.contains(&slot) || is_replaced(measured.published[slot as usize]);
+            !is_late && !is_harmed(&harmed, block[0].host)
+        };
         let missing: usize = collector.blocks().filter(counts).map(lacking).sum();
         broken.extend(Broken::unless(
             missing == 0,

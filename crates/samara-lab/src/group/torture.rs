@@ -1,5 +1,6 @@
 //! Random groups, and what they promise.
 
+use samara_apps::group::Counts;
 use samara_ring::Parameters;
 use samara_spec::FaultKind;
 use samara_spec::group::Group;
@@ -49,8 +50,15 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     }
     // A group needs time to form if packets are lost.
     draw.set("group.warm_up", "12 s");
-    let most = (draw.nodes() - 1) / 2;
-    draw.faults(&FAULTS, (10.0, 18.0), most);
+    let breaks = draw.chance(0.4);
+    if breaks {
+        // The first suspicion comes after half a second of silence.
+        draw.breaks((11.5, 15.0), 300.0);
+    }
+    if !breaks || draw.chance(0.3) {
+        let most = (draw.nodes() - 1) / 2;
+        draw.faults(&FAULTS, (10.0, 18.0), most);
+    }
     true
 }
 
@@ -65,7 +73,14 @@ pub(super) fn broken(measured: &GroupMeasured) -> Vec<Broken> {
     // A wrongly suspected member leaves the view, and misses what the others broadcast meanwhile:
     // only what it delivers is promised.
     let is_calm = metrics.false_suspicions == 0;
+    let steady = || scenario.faults.iter().all(|fault| fault.kind == FaultKind::Slow);
+    let without = |counts: &Counts| counts.views.saturating_sub(counts.installs);
+    let uninstalled: u64 = measured.counts.iter().map(without).sum();
     let broken = [
+        (
+            if steady() && is_calm { uninstalled } else { 0 },
+            "the proposer of a view tells each member to install it",
+        ),
         (metrics.duplicates, "a member delivers each message once"),
         (metrics.garbled, "members deliver what members broadcast"),
     ];

@@ -1,12 +1,15 @@
 //! Random streams of messages, and what they promise.
 
+use std::time::Duration;
+
 use samara_gossipsub::config::Parameters;
+use samara_scenario::Queue;
 use samara_scenario::topology::Graph;
 use samara_spec::messages::{FLOODSUB, PLUMTREE, RANDOMSUB};
 use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
 
 use super::run::MessagesMeasured;
-use crate::network::harmed;
+use crate::network::{harmed, is_momentary};
 use crate::torture::{Broken, Draw, FAULTS};
 
 pub(crate) fn gossipsub(draw: &mut Draw) {
@@ -111,8 +114,14 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.set("messages.cool_down", "20 s");
     draw.maybe(0.3, "messages.arrivals", &["poisson"]);
     draw.maybe(0.3, "messages.signed", &[false]);
-    let most = draw.nodes() / 3;
-    draw.faults(&FAULTS, (0.0, 4.0 + f64::from(duration) / 1e3), most);
+    let breaks = draw.chance(0.4);
+    if breaks {
+        draw.breaks((0.5, 4.0 + f64::from(duration) / 2e3), 2_000.0);
+    }
+    if !breaks || draw.chance(0.3) {
+        let most = draw.nodes() / 3;
+        draw.faults(&FAULTS, (0.0, 4.0 + f64::from(duration) / 1e3), most);
+    }
     true
 }
 
@@ -142,6 +151,40 @@ pub(crate) fn survives_changed_meshes(scenario: &Scenario) -> bool {
         || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_turned_away)
 }
 
+/// Time in which a message is under way at most, in nanoseconds: links that are replaced meanwhile
+/// lose it.
+const UNDER_WAY_NANOS: u64 = 10_000_000_000;
+
+/// Returns, for the time of a publication, whether a connection was replaced while the message was
+/// under way, or so shortly before that nodes did not have two heartbeats to form their meshes over
+/// the new one.
+pub(crate) fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
+    let heartbeat = scenario
+        .find::<Parameters>()
+        .map_or(Duration::ZERO, |parameters| parameters.build(None).heartbeat_interval);
+    let network = &scenario.network;
+    let latency = match &network.regions {
+        Some(regions) => {
+            regions.latency.iter().flatten().map(|span| span.duration()).max().unwrap_or_default()
+        }
+        None => network.latency.duration(),
+    };
+    // A handshake of four round trips, the topics, and GRAFTs.
+    let mut settled = 2 * heartbeat + 12 * (latency + network.jitter.duration()) + Duration::from_secs(1);
+    let is_lossless = network.loss.fraction() == 0.0
+        && network.downlink_queue == Queue::default()
+        && network.uplink_queue.is_none();
+    if !is_lossless {
+        // Handshakes are tried again after 1, 2 and 4 s.
+        settled += Duration::from_secs(7);
+    }
+    let replaces = |fault: &&Fault| matches!(fault.kind, FaultKind::Reset | FaultKind::Reconnect);
+    let times: Vec<u64> = scenario.faults.iter().filter(replaces).map(|fault| fault.at.nanos()).collect();
+    move |published| {
+        times.iter().any(|at| published < at + settled.as_nanos() as u64 && *at < published + UNDER_WAY_NANOS)
+    }
+}
+
 /// Returns true if every node without a fault gets every message that another one publishes.
 ///
 /// Nodes that only leave or vanish do not keep the others from it. Nobody promises it across a
@@ -154,7 +197,7 @@ fn promises_delivery(
     harmed: &[bool],
 ) -> bool {
     let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
-    scenario.faults.iter().all(|fault| ends(fault.kind))
+    scenario.faults.iter().all(|fault| ends(fault.kind) || is_momentary(fault, scenario))
         && scenario.transport.kind != TransportKind::Datagram
         && scenario.selected.protocol() != RANDOMSUB
         && measured.collector.lost.is_empty()
@@ -176,8 +219,15 @@ pub(super) fn broken(measured: &MessagesMeasured, graph: Option<&Graph>) -> Vec<
         "a node without a fault delivers each message once, and only published ones",
         || format!("{repeated} further deliveries"),
     ));
+    let kept: u64 = measured.counts.iter().map(|counts| counts.kept_unwanted).sum();
+    broken.extend(Broken::unless(kept == 0, "a node withdraws the copies that a peer does not want", || {
+        format!("{kept} copies stayed")
+    }));
     if graph.is_some_and(|graph| promises_delivery(measured, scenario, graph, &harmed)) {
-        let published = (0..).zip(&collector.rows).filter(|(_, row)| !harmed[row.publisher as usize]);
+        let is_replaced = is_replaced(scenario);
+        let published = (0..)
+            .zip(&collector.rows)
+            .filter(|(_, row)| !harmed[row.publisher as usize] && !is_replaced(row.published));
         let missing: usize = published
             .map(|(message, _)| well.iter().filter(|node| !collector.has(message, **node as u32)).count())
             .sum();

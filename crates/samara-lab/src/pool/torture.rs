@@ -14,8 +14,12 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(3..=12);
     draw.topology();
     draw.set("transport.kind", "tcp");
-    let preset =
-        draw.pick(&["cat", "cat", "cat", "cat-2023", "cat2-2023", "cat-merged", "flood-fifo", "seen-only"]);
+    // Of the presets, only `cat` promises anything.
+    let preset = if draw.chance(0.6) {
+        "cat"
+    } else {
+        draw.pick(&["cat-2023", "cat2-2023", "cat-merged", "flood-fifo", "seen-only"])
+    };
     draw.set("protocol.preset", preset);
     let rate = draw.factor(1.0, 30.0).round();
     let most = (0.2 * least_bps / 8.0 / rate / f64::from(draw.nodes())).min(4_800.0);
@@ -31,16 +35,23 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.maybe(0.3, "pool.signed", &[false]);
     draw.maybe(0.2, "pool.invalid", &["10 %"]);
     draw.maybe(0.2, "network.validation_time", &["1 ms", "10 ms"]);
-    if draw.chance(0.3) {
-        let adversary = draw.pick(&["silent", "garbage", "pusher", "greedy", "announcer"]);
+    if draw.chance(0.5) {
+        // Nodes that announce and do not answer make others ask again.
+        let adversary = draw.pick(&["silent", "silent", "garbage", "pusher", "greedy", "announcer"]);
         let mut group = toml::Table::new();
         group.insert("name".to_owned(), "hostile".into());
         group.insert("share".to_owned(), "20 %".into());
         group.insert("adversary".to_owned(), adversary.into());
         draw.set("pool.group", vec![toml::Value::Table(group)]);
     }
-    let most = draw.nodes() / 3;
-    draw.faults(&FAULTS, (0.0, 3.0 + f64::from(duration) / 1e3), most);
+    let breaks = draw.chance(0.4);
+    if breaks {
+        draw.breaks((0.5, 3.0 + f64::from(duration) / 1e3), 2_000.0);
+    }
+    if !breaks || draw.chance(0.3) {
+        let most = draw.nodes() / 3;
+        draw.faults(&FAULTS, (0.0, 3.0 + f64::from(duration) / 1e3), most);
+    }
     true
 }
 
@@ -51,7 +62,7 @@ fn promises_delivery(measured: &TransactionsMeasured, scenario: &Scenario) -> bo
     let harmed = harmed(scenario, measured.point.seed);
     let outside: Vec<bool> = hostile.iter().zip(harmed).map(|(hostile, harmed)| *hostile || harmed).collect();
     let graph = network::graph(scenario, &Inputs::default(), measured.point.seed);
-    scenario.faults.iter().all(|fault| ends(fault.kind))
+    scenario.faults.iter().all(|fault| ends(fault.kind) || network::is_momentary(fault, scenario))
         && graph.is_ok_and(|(graph, _)| is_connected(&graph, &outside) && is_connected(&graph, &hostile))
 }
 

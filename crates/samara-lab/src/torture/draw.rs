@@ -12,14 +12,13 @@ pub struct Draw {
     rng: NodeRng,
     table: toml::Table,
     nodes: u32,
-    faults: u32,
 }
 
 impl Draw {
     /// Starts a scenario with this seed. `name` is a name for files.
     pub(crate) fn new(name: &str, seed: u64) -> Self {
         let rng = NodeRng::new(seed, 0, Purpose::Workload);
-        let mut draw = Self { rng, table: toml::Table::new(), nodes: 0, faults: 0 };
+        let mut draw = Self { rng, table: toml::Table::new(), nodes: 0 };
         draw.set("scenario.name", name);
         draw.set("scenario.title", "Drawn at random");
         // TOML has no numbers above `i64::MAX`.
@@ -165,6 +164,39 @@ impl Draw {
         }
     }
 
+    /// Draws links that break for a moment within a range of time, in seconds of the run: cuts in one
+    /// direction or both, for less than `most` milliseconds, resets, and connections that one end
+    /// replaces before the other notices. They harm nobody.
+    pub fn breaks(&mut self, (from, until): (f64, f64), most: f64) {
+        for _ in 0..self.number(1..=3) {
+            let kind = self.pick(&[FaultKind::Cut, FaultKind::Reset, FaultKind::Reconnect]);
+            let mut fault = fault(kind, from + self.rng.unit() * (until - from));
+            let host = self.number(0..=self.nodes - 1);
+            fault.insert("nodes".to_owned(), vec![toml::Value::from(host)].into());
+            if self.chance(0.6) {
+                let peer = (host + self.number(1..=self.nodes - 1)) % self.nodes;
+                fault.insert("peers".to_owned(), vec![toml::Value::from(peer)].into());
+            }
+            if kind == FaultKind::Cut {
+                let at = fault["at"].as_str().and_then(|at| at.split(' ').next()?.parse::<f64>().ok());
+                let until = at.unwrap_or(0.0) + self.factor(10.0_f64.min(most / 2.0), most).floor();
+                fault.insert("until".to_owned(), format!("{until} ms").into());
+                if self.chance(0.6) {
+                    let direction = self.pick(&["in", "out"]);
+                    fault.insert("direction".to_owned(), direction.into());
+                }
+            }
+            self.add(fault);
+        }
+    }
+
+    fn add(&mut self, fault: toml::Table) {
+        let faults = self.table.entry("fault").or_insert_with(|| toml::Value::Array(Vec::new()));
+        if let toml::Value::Array(faults) = faults {
+            faults.push(fault.into());
+        }
+    }
+
     /// Draws faults of these kinds within a range of time, in seconds of the run. They affect at
     /// most `most` nodes in total, each once, and never node 0.
     pub fn faults(&mut self, kinds: &[FaultKind], (from, until): (f64, f64), most: u32) {
@@ -178,10 +210,7 @@ impl Draw {
             }
             let kind = self.pick(kinds);
             let at = from + self.rng.unit() * (until - from);
-            let mut fault = toml::Table::new();
-            let name = toml::Value::try_from(kind).unwrap_or_else(|error| unreachable!("{error}"));
-            fault.insert("kind".to_owned(), name);
-            fault.insert("at".to_owned(), format!("{} ms", (at * 1e3).round()).into());
+            let mut fault = fault(kind, at);
             let hit: Vec<toml::Value> = hit.into_iter().map(toml::Value::from).collect();
             fault.insert("nodes".to_owned(), hit.into());
             if kind == FaultKind::Partition || self.rng.chance(0.6) {
@@ -197,11 +226,16 @@ impl Draw {
             if factor > 0.0 {
                 fault.insert("factor".to_owned(), ((factor * 1e3).round() / 1e3).into());
             }
-            let faults = self.table.entry("fault").or_insert_with(|| toml::Value::Array(Vec::new()));
-            if let toml::Value::Array(faults) = faults {
-                faults.push(fault.into());
-            }
-            self.faults += 1;
+            self.add(fault);
         }
     }
+}
+
+/// Returns a fault that begins at a time in seconds.
+fn fault(kind: FaultKind, at: f64) -> toml::Table {
+    let mut fault = toml::Table::new();
+    let name = toml::Value::try_from(kind).unwrap_or_else(|error| unreachable!("{error}"));
+    fault.insert("kind".to_owned(), name);
+    fault.insert("at".to_owned(), format!("{} ms", (at * 1e3).round()).into());
+    fault
 }

@@ -103,6 +103,8 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Whether to go on after a violation.
     pub goes_on: bool,
+    /// Whether to make the scenarios of violations smaller.
+    pub shrinks: bool,
     /// Another thread sets this to stop the search.
     pub stop: &'a AtomicBool,
 }
@@ -198,7 +200,7 @@ pub fn search(
             }
             let found = Found { run, case, broken, is_valid };
             if options.goes_on {
-                let violation = found.shrink(options.stop);
+                let violation = found.violation(options);
                 watch(&lock(&tally).clone(), Some(&violation));
             } else {
                 over.store(true, Ordering::Relaxed);
@@ -212,7 +214,7 @@ pub fn search(
     std::thread::scope(|scope| (0..options.threads.max(1)).for_each(|_| drop(scope.spawn(work))));
     let tally = lock(&tally).clone();
     if let Some(found) = lock(&first).take() {
-        watch(&tally, Some(&found.shrink(options.stop)));
+        watch(&tally, Some(&found.violation(options)));
     }
     tally
 }
@@ -226,10 +228,10 @@ struct Found {
 }
 
 impl Found {
-    fn shrink(self, stop: &AtomicBool) -> Violation {
+    fn violation(self, options: &Options<'_>) -> Violation {
         let Self { run, case, broken, is_valid } = self;
-        if is_valid {
-            return shrink::shrink(&case, run, broken, stop);
+        if is_valid && options.shrinks {
+            return shrink::shrink(&case, run, broken, options.stop);
         }
         Violation { run, smallest: broken.clone(), broken, text: case.text(), tried: 0 }
     }

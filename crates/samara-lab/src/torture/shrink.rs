@@ -105,12 +105,15 @@ fn candidates(table: &toml::Table) -> Vec<toml::Table> {
 /// which faults spare.
 fn with_nodes(table: &mut toml::Table, nodes: i64) -> bool {
     let faults = table.get_mut("fault").and_then(toml::Value::as_array_mut).into_iter().flatten();
-    for hit in faults.filter_map(|fault| fault.get_mut("nodes")?.as_array_mut()) {
-        let mut kept = BTreeSet::new();
-        for host in hit.iter().filter_map(toml::Value::as_integer) {
-            kept.insert(if host < nodes { host } else { 1 + (host - 1) % (nodes - 1) });
+    for fault in faults.filter_map(toml::Value::as_table_mut) {
+        for key in ["nodes", "peers"] {
+            let Some(hit) = fault.get_mut(key).and_then(toml::Value::as_array_mut) else { continue };
+            let mut kept = BTreeSet::new();
+            for host in hit.iter().filter_map(toml::Value::as_integer) {
+                kept.insert(if host < nodes { host } else { 1 + (host - 1) % (nodes - 1) });
+            }
+            *hit = kept.into_iter().map(toml::Value::Integer).collect();
         }
-        *hit = kept.into_iter().map(toml::Value::Integer).collect();
     }
     set_key(table, "network.nodes", nodes.into()).is_ok()
 }

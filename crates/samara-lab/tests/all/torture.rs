@@ -20,8 +20,15 @@ use serde::{Deserialize, Serialize};
 
 fn tortured(what: &str, runs: u64, seed: u64) -> (Tally, Vec<Violation>) {
     let sources = Source::named(Some(what)).unwrap();
-    let options =
-        Options { runs, time: None, seed, threads: 2, goes_on: false, stop: &AtomicBool::new(false) };
+    let options = Options {
+        runs,
+        time: None,
+        seed,
+        threads: 2,
+        goes_on: false,
+        shrinks: true,
+        stop: &AtomicBool::new(false),
+    };
     let found = Mutex::new(Vec::new());
     let tally =
         search(&sources[0], &options, &|_, violation| found.lock().unwrap().extend(violation.cloned()));
@@ -221,4 +228,33 @@ fn a_violation_is_made_as_small_as_possible() {
 fn unknown_names_are_refused() {
     let error = Source::named(Some("colums")).unwrap_err();
     assert!(error.contains("The families are columns, messages, pool, group, mix"), "{error}");
+}
+
+/// Cuts below the least timeout of the family, resets and replaced connections are no harm.
+#[test]
+fn links_that_break_for_a_moment_harm_nobody() {
+    let harmed = |section: &str, fault: &str| {
+        let text = format!(
+            "[scenario]\nname = \"x\"\n[network]\nnodes = 8\n{section}\n[[fault]]\nat = \"13 s\"\nnodes = [3]\n{fault}\n"
+        );
+        let loaded = load_source("x.toml", &text, Inputs::default(), &Overrides::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        samara_lab::network::harmed(&loaded.points[0].scenario, 1)
+    };
+    let nobody = vec![false; 8];
+    let mut third = nobody.clone();
+    third[3] = true;
+    let group = "[transport]\nkind = \"tcp\"\n[protocol]\nkind = \"ring\"\n[group]";
+    let messages = "[network.topology]\nkind = \"full-mesh\"\n[messages]";
+    for section in [group, messages] {
+        for kind in ["reset", "reconnect"] {
+            assert_eq!(harmed(section, &format!("kind = \"{kind}\"")), nobody, "{section} {kind}");
+        }
+        assert_eq!(harmed(section, "kind = \"crash\""), third, "{section}");
+    }
+    let cut = |until: &str| format!("kind = \"cut\"\nuntil = \"{until}\"\npeers = [4]");
+    // A member is suspected after half a second, and TCP gives up after 40 s.
+    assert_eq!(harmed(group, &cut("13.4 s")), nobody);
+    assert_eq!(harmed(group, &cut("13.6 s")), third);
+    assert_eq!(harmed(messages, &cut("14 s")), nobody);
 }

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use samara_engine::outbox::Lane;
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{MessageKey, PeerId, PeerIdentity, Time};
 
 use super::{Cx, Node};
@@ -41,6 +42,9 @@ impl Node {
             return;
         };
         self.send(number, self.peers.hello(), cx);
+        if is_planted(Bug::MixResend) {
+            return;
+        }
         let rounds: Vec<u64> = self.rounds.keys().copied().collect();
         for round in rounds {
             self.with_round(round, cx, |node, round, cx| {

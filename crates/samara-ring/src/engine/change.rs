@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{PeerId, PeerIdentity, Shape, Time};
 
 use super::current::{Current, Hop};
@@ -337,7 +338,9 @@ impl Ring {
 
     fn send_to_participants(&mut self, frame: &RingFrame, cx: &mut Cx<'_>) {
         let Some(proposal) = &self.proposal else { return };
-        let peers: Vec<_> = proposal.participants.iter().map(|participant| participant.peer).collect();
+        let loses = is_planted(Bug::RingInstall) && matches!(frame, RingFrame::Install { .. });
+        let peers = proposal.participants.iter().map(|participant| participant.peer);
+        let peers: Vec<_> = peers.step_by(if loses { 2 } else { 1 }).collect();
         peers.into_iter().for_each(|peer| self.send_or_loop(peer, frame.clone(), cx));
     }
 }
@@ -646,7 +649,8 @@ impl Ring {
         let Some(flush) = self.flush.as_mut().filter(|flush| !flush.is_ready) else { return };
         if let Some(current) = &self.current {
             let Some(cut) = &flush.cut else { return };
-            if !cut.iter().zip(&current.streams).all(|(last, stream)| stream.have >= *last) {
+            let is_whole = cut.iter().zip(&current.streams).all(|(last, stream)| stream.have >= *last);
+            if !is_whole && !is_planted(Bug::RingReady) {
                 return;
             }
         }
@@ -657,6 +661,7 @@ impl Ring {
     }
 
     pub(super) fn on_install(&mut self, from: Option<PeerId>, proposal: ViewId, cx: &mut Cx<'_>) {
+        self.metrics.installs += 1;
         if self.is_of_flush(from, proposal) {
             self.install_flushed(cx);
         }
@@ -683,7 +688,7 @@ impl Ring {
     /// Delivers the rest of the old view, in the order that all agree on.
     fn complete(&mut self, cut: Option<Vec<u64>>, cx: &mut Cx<'_>) {
         let (Some(current), Some(cut)) = (&mut self.current, cut) else { return };
-        if self.config.order == Order::Fifo {
+        if self.config.order == Order::Fifo || is_planted(Bug::RingCut) {
             return;
         }
         let pending = std::mem::take(&mut current.pending);

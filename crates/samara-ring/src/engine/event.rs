@@ -141,6 +141,9 @@ pub struct Metrics {
     /// there can be members.
     pub refused_names: u64,
     pub views: u64,
+    /// Received `Install` frames, also those of views that this member has installed already because
+    /// another one had.
+    pub installs: u64,
     pub proposals: u64,
     pub suspicions: u64,
     /// Nanoseconds during which a view change blocked new messages.
