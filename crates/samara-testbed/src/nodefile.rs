@@ -79,7 +79,8 @@ pub(crate) fn text(
             },
             ..Network::default()
         },
-        gossipsub: scenario.find::<Parameters>().cloned().unwrap_or_default(),
+        // Other implementations know the values of presets, not which of them follow a key.
+        gossipsub: scenario.find::<Parameters>().map(Parameters::settled).unwrap_or_default(),
         messages: config::Messages {
             authenticity: Some(if signed { AuthenticityKind::Signed } else { AuthenticityKind::Anonymous }),
             id: Some(id),

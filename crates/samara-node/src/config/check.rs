@@ -195,6 +195,9 @@ impl NodeConfig {
             })?;
             config.max_message_bytes = max.bytes() as usize;
             config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
+            // No key sets these two.
+            config.max_control_bytes = config.max_control_bytes.min(config.max_rpc_bytes);
+            config.history_bytes_max = config.history_bytes_max.max(config.max_rpc_bytes);
         }
         // The trace has own messages as delivered, like that of go-libp2p-pubsub.
         config.deliver_own = true;

@@ -58,6 +58,32 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     );
 }
 
+/// What a program writes of a configuration is the configuration, with all defaults.
+#[test]
+fn a_written_configuration_reads_as_the_same() {
+    let (path, all) = documented();
+    for text in [std::fs::read_to_string(&path).unwrap(), all, format!("{SEED}[gossipsub]\ndegree = 12\n")] {
+        let config = NodeConfig::parse(&text, &path).unwrap();
+        let written = toml::to_string(&config.written).unwrap();
+        let again = NodeConfig::parse(&written, &path).unwrap_or_else(|error| panic!("{error}\n{written}"));
+        assert_eq!(format!("{:?}", again.written), format!("{:?}", config.written), "{written}");
+        assert_eq!(defaults(&again), defaults(&config));
+    }
+}
+
+/// The sizes of a mesh move with its degree, and limits without a key with the longest message.
+#[test]
+fn values_that_nobody_has_set_cause_no_error() {
+    let of = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml"));
+    for degree in [1, 2, 4, 12, 13, 100] {
+        let config = of(&format!("[gossipsub]\ndegree = {degree}\n")).unwrap();
+        assert_eq!(config.engine.mesh.d, degree);
+    }
+    for size in ["1 B", "1 KiB", "10 MiB"] {
+        of(&format!("[messages]\nmax_size = \"{size}\"\n")).unwrap_or_else(|error| panic!("{size}: {error}"));
+    }
+}
+
 #[test]
 fn messages_follow_the_preset() {
     let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();
