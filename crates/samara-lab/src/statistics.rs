@@ -26,7 +26,7 @@ impl Statistics {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Some(Self {
-            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            mean: Sample::mean(&sorted),
             p50: percentile(&sorted, 0.50),
             p95: percentile(&sorted, 0.95),
             p99: percentile(&sorted, 0.99),
@@ -53,8 +53,10 @@ impl Statistics {
 /// Panics if there are no values.
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - place.floor())
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    let (share, distance) = (place - place.floor(), above - below);
+    // The distance of the largest numbers is beyond the range of numbers.
+    if distance.is_finite() { below + distance * share } else { below * (1.0 - share) + above * share }
 }
 
 /// The level of all two-sided intervals and tests.
@@ -76,11 +78,11 @@ pub struct Spread {
 impl Spread {
     /// Computes the spread of values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
-        let (mean, variance) = mean_and_variance(values)?;
+        let Sample { scaled_mean, variance, unit } = Sample::of(values)?;
         let count = values.len() as f64;
-        let half = if count < 2.0 { 0.0 } else { quantile(count - 1.0) * (variance / count).sqrt() };
+        let half = if count < 2.0 { 0.0 } else { quantile(count - 1.0) * (variance / count).sqrt() * unit };
         Some(Self {
-            mean,
+            mean: scaled_mean * unit,
             confidence_95: half,
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -116,39 +118,84 @@ impl Welch {
 /// Performs Welch's test of the means of `a` and `b` (Welch 1947; degrees of freedom after
 /// Satterthwaite 1946).
 ///
-/// `None` if either has fewer than two values. Without any spread, means are either equal (`p` = 1)
-/// or different (`p` = 0).
+/// `None` if either has fewer than two values, or one that is not finite. Without any spread, means
+/// are either equal (`p` = 1) or different (`p` = 0).
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
-    if a.len() < 2 || b.len() < 2 {
+    if a.len() < 2 || b.len() < 2 || a.iter().chain(b).any(|value| !value.is_finite()) {
         return None;
     }
-    let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
-    let (of_a, of_b) = (variance_a / a.len() as f64, variance_b / b.len() as f64);
-    let (difference, error) = (mean_b - mean_a, (of_a + of_b).sqrt());
+    let (in_a, in_b) = (Sample::of(a)?, Sample::of(b)?);
+    // Squares of variances are beyond the range of numbers unless they have a common unit.
+    let unit_of = |sample: &Sample| if sample.variance > 0.0 { sample.unit } else { 0.0 };
+    let unit = Some(unit_of(&in_a).max(unit_of(&in_b))).filter(|unit| *unit > 0.0).unwrap_or(1.0);
+    let of = |sample: &Sample, count: usize| match sample.variance {
+        0.0 => 0.0,
+        variance => variance / count as f64 * (sample.unit / unit) * (sample.unit / unit),
+    };
+    let mean = |sample: &Sample| match sample.unit / unit {
+        ratio if ratio.is_finite() => sample.scaled_mean * ratio,
+        // Equal values have the unit 1.
+        _ => sample.scaled_mean / unit,
+    };
+    let (of_a, of_b) = (of(&in_a, a.len()), of(&in_b, b.len()));
+    let difference = in_b.scaled_mean * in_b.unit - in_a.scaled_mean * in_a.unit;
+    let error = (of_a + of_b).sqrt();
     if error == 0.0 {
         let p = if difference == 0.0 { 1.0 } else { 0.0 };
         return Some(Welch { difference, half: 0.0, p });
     }
     let freedom = (of_a + of_b).powi(2)
         / (of_a.powi(2) / (a.len() as f64 - 1.0) + of_b.powi(2) / (b.len() as f64 - 1.0));
-    Some(Welch {
-        difference,
-        half: quantile(freedom) * error,
-        p: two_sided(difference.abs() / error, freedom),
-    })
+    if !(freedom.is_finite() && freedom > 0.0) {
+        return None;
+    }
+    let t = (mean(&in_b) - mean(&in_a)).abs() / error;
+    Some(Welch { difference, half: quantile(freedom) * error * unit, p: two_sided(t, freedom) })
 }
 
-/// Returns the mean and the sample variance (0 for one value). Equal values have no variance,
-/// without rounding errors.
-fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
-    let first = *values.first()?;
-    if values.iter().all(|value| *value == first) {
-        return Some((first, 0.0));
+/// The moments of values. A power of two as unit keeps squares of the largest and the smallest
+/// numbers within the range of numbers, and changes no digit of others.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// The mean, in units.
+    scaled_mean: f64,
+    /// The sample variance (0 for one value), in squares of the unit.
+    variance: f64,
+    unit: f64,
+}
+
+impl Sample {
+    /// Equal values have no variance, without rounding errors.
+    fn of(values: &[f64]) -> Option<Self> {
+        let first = *values.first()?;
+        if values.iter().all(|value| *value == first) {
+            return Some(Self { scaled_mean: first, variance: 0.0, unit: 1.0 });
+        }
+        let unit = power_of_two(values);
+        let count = values.len() as f64;
+        let mean = values.iter().map(|value| value / unit).sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value / unit - mean).powi(2)).sum();
+        Some(Self { scaled_mean: mean, variance: squares / (count - 1.0), unit })
     }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((mean, squares / (count - 1.0)))
+
+    /// Returns the mean of at least one value.
+    fn mean(values: &[f64]) -> f64 {
+        let unit = power_of_two(values);
+        values.iter().map(|value| value / unit).sum::<f64>() / values.len() as f64 * unit
+    }
+}
+
+/// Returns the largest power of two up to the largest of the values; 1 if that is 0 or not finite.
+fn power_of_two(values: &[f64]) -> f64 {
+    const EXPONENT: u64 = 0x7ff << 52;
+    let bits = values.iter().fold(0.0_f64, |most, value| most.max(value.abs())).to_bits();
+    match bits & EXPONENT {
+        EXPONENT => 1.0,
+        0 if bits == 0 => 1.0,
+        // Numbers without an exponent of their own.
+        0 => f64::from_bits(1 << bits.ilog2()),
+        exponent => f64::from_bits(exponent),
+    }
 }
 
 /// Returns Student's t for a two-sided interval of 95 %, with `freedom` degrees of freedom (more

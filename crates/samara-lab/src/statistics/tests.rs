@@ -97,3 +97,48 @@ fn without_spread_p_is_zero_or_one() {
     assert_eq!(welch(&[2.0, 2.0], &[3.0, 3.0]).map(|test| test.p), Some(0.0));
     assert_eq!(welch(&[2.0], &[3.0, 3.0]), None);
 }
+
+/// The extremes of what a summary in JSON can hold. Every pair of samples has an end, and the same
+/// test as samples of ordinary size.
+#[test]
+fn extreme_values_have_a_test() {
+    let usual = welch(&[0.0, 1.0, 3.0], &[1.0, 2.0, 9.0]).unwrap();
+    for size in [5e-324, 1e-310, 1e-90, 1e-78, 1e78, 1e90, 1e150, 1e300] {
+        let of = |values: [f64; 3]| values.map(|value| value * size);
+        let found = welch(&of([0.0, 1.0, 3.0]), &of([1.0, 2.0, 9.0])).unwrap();
+        assert!((found.p / usual.p - 1.0).abs() < 1e-9, "{size}: {}", found.p);
+        let spread = Spread::of(&of([1.0, 2.0, 9.0])).unwrap();
+        assert!((spread.mean / (4.0 * size) - 1.0).abs() < 1e-9, "{size}: {}", spread.mean);
+    }
+    let values = [0.0, 5e-324, 1e-90, 1.0, 1e78, 1e308, f64::MAX];
+    let signed = values.into_iter().chain(values.map(|value| -value));
+    let pairs: Vec<[f64; 2]> = signed.clone().flat_map(|a| signed.clone().map(move |b| [a, b])).collect();
+    for a in &pairs {
+        let spread = Spread::of(a).unwrap();
+        assert!(spread.mean.is_finite() && spread.min <= spread.mean && spread.mean <= spread.max, "{a:?}");
+        assert!(Statistics::of(a).is_some_and(|of| of.mean.is_finite() && of.p95.is_finite()), "{a:?}");
+        for b in &pairs {
+            let found = welch(a, b).unwrap_or_else(|| panic!("{a:?}, {b:?}"));
+            assert!((0.0..=1.0).contains(&found.p), "{a:?}, {b:?}: {found:?}");
+        }
+    }
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for other in [0.0, 1.0, f64::MAX, f64::INFINITY, f64::NAN] {
+            assert_eq!(welch(&[value, other], &[1.0, 2.0]).map(|test| test.p.is_nan()), None);
+            let _ = (Spread::of(&[value, other]), Statistics::of(&[value, other]));
+        }
+    }
+}
+
+/// A unit changes no digit of ordinary values.
+#[test]
+fn units_of_samples_are_exact() {
+    let values = [688.123, 701.7, 655.01, 0.1, 1e-3];
+    let (count, sum) = (values.len() as f64, values.iter().sum::<f64>());
+    let mean = sum / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let sample = Sample::of(&values).unwrap();
+    let unit = sample.unit;
+    assert_eq!((sample.scaled_mean * unit, sample.variance * unit * unit), (mean, variance));
+    assert_eq!(Sample::mean(&values), mean);
+}
