@@ -60,6 +60,8 @@ pub struct AnySimulation<F: Frame> {
     now: u64,
     /// True while windows have enough work for several threads.
     is_busy: bool,
+    /// False with one shard, and after the system has refused to start a thread.
+    has_threads: bool,
     parallel_threshold: u64,
     /// Number of links that [`establish`](Self::establish) created at hosts of other processes, by
     /// host. Empty if there are no such hosts.
@@ -257,6 +259,7 @@ impl<F: Frame> AnySimulation<F> {
                 mconn::check_outbox(config, host.node.config())?;
             }
         }
+        let has_threads = shards.len() > 1;
         Ok(Self {
             remote_links: if is_whole { Vec::new() } else { vec![0; world.hosts.len()] },
             world,
@@ -272,6 +275,7 @@ impl<F: Frame> AnySimulation<F> {
             started: false,
             now: 0,
             is_busy: true,
+            has_threads,
             parallel_threshold: PARALLEL_THRESHOLD,
         })
     }
@@ -388,7 +392,7 @@ impl<F: Frame> AnySimulation<F> {
             each_window();
         }
         while self.next() < until {
-            if self.is_busy && self.shards.len() > 1 {
+            if self.is_busy && self.has_threads {
                 self.run_threads(until, each_window);
             } else {
                 self.run_alone(until, each_window);
@@ -455,7 +459,7 @@ impl<F: Frame> AnySimulation<F> {
             }
             self.run_window(start, until);
             each_window();
-            if self.shards.len() > 1 && self.shard_steps() - steps >= many {
+            if self.has_threads && self.shard_steps() - steps >= many {
                 self.is_busy = true;
                 return;
             }
@@ -468,7 +472,8 @@ impl<F: Frame> AnySimulation<F> {
 
     /// Simulates a number of windows on several threads. Every thread runs its shard through the
     /// window, then takes the packets of other shards. Meanwhile the first thread passes on the
-    /// records.
+    /// records. If the system starts too few threads, nothing is simulated, and this thread continues
+    /// alone.
     fn run_threads(&mut self, until: u64, each_window: &mut dyn FnMut()) {
         let (count, world) = (self.shards.len(), &self.world);
         let Compiled { next_of_shard, run_shard, take_mail, .. } = self.compiled;
@@ -509,20 +514,33 @@ impl<F: Frame> AnySimulation<F> {
             }
         };
 
-        std::thread::scope(|scope| {
+        // Windows need all threads, so each waits until all have started.
+        let all_started = OnceLock::new();
+        let is_whole = std::thread::scope(|scope| {
             let mut shards = self.shards.iter_mut().enumerate();
             let first = shards.next();
-            for (index, shard) in shards {
-                let work = &work;
-                scope.spawn(move || work(index, shard, &mut || {}));
-            }
-            if let Some((index, shard)) = first {
+            let is_whole = shards.all(|(index, shard)| {
+                let (work, all_started) = (&work, &all_started);
+                let worker = move || {
+                    if *all_started.wait() {
+                        work(index, shard, &mut || {});
+                    }
+                };
+                std::thread::Builder::new().spawn_scoped(scope, worker).is_ok()
+            });
+            all_started.get_or_init(|| is_whole);
+            if let Some((index, shard)) = first.filter(|_| is_whole) {
                 work(index, shard, &mut || {
                     windows.fetch_add(1, Ordering::Relaxed);
                     each_window();
                 });
             }
+            is_whole
         });
+        if !is_whole {
+            (self.has_threads, self.is_busy) = (false, false);
+            return;
+        }
         if let Some(payload) = lock(&panic).take() {
             resume_unwind(payload);
         }
