@@ -15,6 +15,10 @@ use serde::forward_to_deserialize_any;
 use toml::de::{DeTable, DeValue};
 
 use crate::closest;
+use crate::text::{bounded, shortened};
+
+/// Maximum number of problems that an error shows.
+const PROBLEMS_MAX: usize = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -38,7 +42,7 @@ impl Problem {
     pub fn quote(&mut self, text: &str) {
         let line = self.line.and_then(|line| Some((line, text.lines().nth(line - 1)?)));
         self.message +=
-            &line.map_or_else(String::new, |(at, line)| format!("\n  {at} | {}", line.trim_end()));
+            &line.map_or_else(String::new, |(at, line)| format!("\n  {at} | {}", shortened(line.trim_end())));
     }
 }
 
@@ -63,21 +67,19 @@ impl ScenarioError {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
+        for (i, problem) in self.problems.iter().take(PROBLEMS_MAX).enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(&self.source)?;
-            if let Some(line) = problem.line {
-                write!(f, ":{line}")?;
-            }
-            f.write_str(": ")?;
-            if let Some(key) = &problem.key {
-                write!(f, "{key}: ")?;
-            }
-            f.write_str(problem.message.trim_end())?;
+            let line = problem.line.map_or_else(String::new, |line| format!(":{line}"));
+            let key = problem.key.as_ref().map_or_else(String::new, |key| format!("{}: ", shortened(key)));
+            let message = format!("{}{line}: {key}{}", self.source, problem.message.trim_end());
+            f.write_str(&bounded(&message))?;
         }
-        Ok(())
+        match self.problems.len().saturating_sub(PROBLEMS_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n… and {more} more problems"),
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use sha2::{Digest, Sha256};
 
+use crate::file;
+use crate::text::{control, is_control};
+
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_bytes!(concat!("../data/", $name, ".zst")).as_slice())),*]
@@ -166,6 +169,11 @@ impl Inputs {
     pub(crate) fn table(&self, name: &str) -> Result<String, String> {
         let text = self.read(name)?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        // Names come into pages, figures and terminals.
+        if let Some(line) = text.lines().position(|line| line.contains(is_control)) {
+            let message = text.lines().nth(line).and_then(control).unwrap_or_default();
+            return Err(format!("{name}:{}: {message}", line + 1));
+        }
         let is_comment = |line: &&str| line.trim_start().starts_with(['#', '/']);
         let content = text.lines().filter(|line| !is_comment(line)).flat_map(str::split_whitespace);
         let words: Vec<&str> = content.take(64).collect();
@@ -222,7 +230,12 @@ impl Inputs {
             true => format!("{name}: {error}"),
             false => format!("{name}: {error} (looked for {})", path.display()),
         };
-        let file = std::fs::File::open(&path).map_err(fail)?;
+        let file = file::open(&path).map_err(fail)?;
+        if file::is_of_kernel(&path, &file) {
+            return Err(format!(
+                "{name}: is a file of the kernel about processes or devices; expected a file with data"
+            ));
+        }
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
         within_bounds(name, bytes.len() as u64)?;

@@ -7,6 +7,7 @@
 //! and names file and line if a file causes it.
 
 mod document;
+pub mod file;
 #[cfg(feature = "network")]
 mod graph;
 #[cfg(feature = "network")]
@@ -21,6 +22,7 @@ mod network;
 pub mod study;
 #[cfg(feature = "network")]
 pub mod table;
+pub mod text;
 #[cfg(feature = "network")]
 pub mod topology;
 
@@ -38,10 +40,18 @@ pub use {
     table::Names,
 };
 
+/// Maximum length of words that are compared.
+const WORD_BYTES_MAX: usize = 100;
+
 /// The candidate that is most similar to a word, if one is similar enough; otherwise the first one
 /// that begins with the word.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let candidates: Vec<&str> = candidates.into_iter().collect();
+    // The comparison takes the product of the lengths, and no name of ours is as long.
+    let is_short = |word: &str| word.len() <= WORD_BYTES_MAX;
+    let candidates: Vec<&str> = candidates.into_iter().filter(|candidate| is_short(candidate)).collect();
+    if !is_short(word) {
+        return None;
+    }
     let longer =
         || candidates.iter().copied().find(|candidate| word.len() > 2 && candidate.starts_with(word));
     candidates
