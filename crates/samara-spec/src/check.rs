@@ -1,5 +1,6 @@
 //! Checks of values. Each problem names the key, the value that was found, and the allowed values.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -16,17 +17,40 @@ use samara_sim::{FqCoDel, LATENCY_FLOOR, PairLatencies};
 use crate::columns::Columns;
 use crate::{FaultKind, Scenario, Stack, TransportKind};
 
+/// Maximum number of links between nodes: each has state at both ends.
+const LINKS_MAX: u64 = 1 << 26;
+/// Maximum number of regions: each pair has a latency.
+pub(crate) const REGIONS_MAX: usize = 1_000;
+/// Maximum virtual time of a run: a year.
+const RUN_MAX: Span = Span::from_millis(8_760 * 3_600_000);
+/// Minimum of periods that repeat through a run, far below those of real networks.
+const PERIOD_MIN: Span = Span::from_millis(1);
+/// Number of heartbeats of all nodes above which a note says so.
+const HEARTBEATS_NOTED: u64 = 1_000_000_000;
+/// Maximum number of bytes of a name that becomes that of a directory. Suffixes follow.
+const NAME_BYTES_MAX: usize = 200;
 /// Maximum latency and jitter of a path, far above those of real networks: the simulator visits every
 /// step of a path.
 const PATH_MAX: Span = Span::from_millis(60_000);
 
-pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> Vec<Problem> {
-    let mut checks = Checks { text, problems: Vec::new() };
+/// Returns the problems of a scenario, and a note on a run that would take long. Checks whose
+/// computations need a value in its range follow its own check, and are left out if that fails.
+pub(crate) fn problems(
+    scenario: &Scenario,
+    given: &toml::Table,
+    text: &str,
+) -> (Vec<Problem>, Option<String>) {
+    let mut checks = Checks { text, problems: Vec::new(), longest: Span::default() };
     let family = scenario.family();
     for (key, why) in family.unused.iter().filter(|(key, _)| get(given, key).is_some()) {
         checks.wrong(key, format!("has no effect in [{}]: {why}; remove it", family.section));
     }
     checks.about(scenario);
+    if let Some(message) = wrong_nodes(scenario) {
+        checks.wrong("network.nodes", message);
+        checks.name_defaults(scenario, given);
+        return (checks.problems, None);
+    }
     checks.network(scenario);
     checks.transport(scenario);
     if family.has_topology() {
@@ -36,7 +60,14 @@ pub(crate) fn problems(scenario: &Scenario, given: &toml::Table, text: &str) -> 
     checks.faults(scenario);
     checks.published(scenario);
     checks.name_defaults(scenario, given);
-    checks.problems
+    let note = checks.long_run(scenario);
+    (checks.problems, note)
+}
+
+/// Explains why a scenario cannot have its number of nodes.
+pub(crate) fn wrong_nodes(scenario: &Scenario) -> Option<String> {
+    let (nodes, most) = (scenario.network.nodes, scenario.family().nodes_max);
+    (!(2..=most).contains(&nodes)).then(|| format!("is {nodes}; allowed is 2 to {most}"))
 }
 
 /// The remedy for two keys that exclude each other.
@@ -47,6 +78,8 @@ pub(crate) fn keep_one(one: &str, other: &str) -> String {
 pub struct Checks<'a> {
     text: &'a str,
     pub(crate) problems: Vec<Problem>,
+    /// Maximum virtual time of the run, if it is known.
+    longest: Span,
 }
 
 impl Checks<'_> {
@@ -58,6 +91,37 @@ impl Checks<'_> {
         if found < least || found > most {
             self.wrong(key, format!("is {found}; allowed is {least} to {most}"));
         }
+    }
+
+    /// Checks the parts of a run's virtual time. `key` is that of the most important part.
+    pub(crate) fn lasts(&mut self, key: &str, parts: &[Span]) {
+        let nanos = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.nanos()));
+        self.longest = Span::from_nanos(nanos.max(self.longest.nanos()));
+        if nanos > RUN_MAX.nanos() {
+            let all = Span::from_nanos(nanos);
+            self.wrong(key, format!("makes a run of {all}; a run has at most {RUN_MAX} of virtual time"));
+        }
+    }
+
+    /// Checks a period that repeats through the run, if there is one.
+    pub(crate) fn period(&mut self, key: &str, period: Span) {
+        if period.nanos() > 0 && period < PERIOD_MIN {
+            self.wrong(key, format!("is {period}; allowed is {PERIOD_MIN} or more"));
+        }
+    }
+
+    /// Returns a note on a run that takes long, since nodes have work in each of its seconds.
+    fn long_run(&self, scenario: &Scenario) -> Option<String> {
+        let beat = scenario.find::<Parameters>().and_then(|parameters| parameters.heartbeat);
+        let beat = beat.filter(|beat| *beat >= PERIOD_MIN).unwrap_or(Span::from_millis(1_000));
+        let beats = u128::from(self.longest.nanos() / beat.nanos()) * u128::from(scenario.network.nodes);
+        (beats > u128::from(HEARTBEATS_NOTED)).then(|| {
+            format!(
+                "a run simulates up to {} of {} nodes, {beats} heartbeats of {beat} in all, which takes hours; Ctrl-C \
+                 ends it",
+                self.longest, scenario.network.nodes
+            )
+        })
     }
 
     pub(crate) fn sizes(&mut self, key: &str, found: Size, least: u64, most: u64) {
@@ -110,6 +174,10 @@ impl Checks<'_> {
 
     fn about(&mut self, scenario: &Scenario) {
         let name = &scenario.scenario.name;
+        if name.len() > NAME_BYTES_MAX {
+            let message = format!("has {} bytes; results directories allow {NAME_BYTES_MAX}", name.len());
+            self.wrong("scenario.name", message);
+        }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || !name.chars().all(plain) {
             self.wrong(
@@ -124,7 +192,6 @@ impl Checks<'_> {
 
     fn network(&mut self, scenario: &Scenario) {
         let network = &scenario.network;
-        self.range("network.nodes", network.nodes, 2, scenario.family().nodes_max);
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
                 self.wrong(key, "is 0 bit/s; a node needs a positive rate");
@@ -207,6 +274,10 @@ impl Checks<'_> {
 
     fn regions(&mut self, regions: &Regions) {
         let count = regions.names.len();
+        if count > REGIONS_MAX {
+            self.wrong("network.regions", format!("has {count} regions; allowed are at most {REGIONS_MAX}"));
+            return;
+        }
         if count == 0 || regions.weights.len() != count || regions.latency.len() != count {
             let rows = regions.latency.len();
             self.wrong(
@@ -219,8 +290,8 @@ impl Checks<'_> {
             );
             return;
         }
-        let repeated = |(at, name): &(usize, &String)| regions.names[..*at].contains(name);
-        if let Some((at, name)) = regions.names.iter().enumerate().find(repeated) {
+        let mut names = BTreeSet::new();
+        if let Some((at, name)) = regions.names.iter().enumerate().find(|(_, name)| !names.insert(*name)) {
             let message = format!("is \"{name}\" again; each region needs a name of its own");
             self.wrong(&format!("network.regions.names.{at}"), message);
         }
@@ -396,8 +467,25 @@ impl Checks<'_> {
 
     fn topology(&mut self, scenario: &Scenario) {
         let (nodes, topology) = (scenario.network.nodes, &scenario.network.topology);
-        if nodes < 2 {
-            return;
+        let links = {
+            let nodes = u64::from(nodes);
+            let drawn = match topology.kind {
+                TopologyKind::RandomRegular => nodes * u64::from(topology.degree) / 2,
+                TopologyKind::RandomDials => nodes * u64::from(topology.dials),
+                TopologyKind::BarabasiAlbert => nodes * u64::from(topology.attachments),
+                TopologyKind::FullMesh => nodes * (nodes - 1) / 2,
+                TopologyKind::Ring | TopologyKind::File => nodes,
+            };
+            // Subscribers look for that many peers in each of their topics.
+            let topics = scenario.find::<Columns>().map_or(0, |columns| u64::from(columns.kept_max()));
+            let found = topics.saturating_mul(u64::from(topology.topic_peers_min)).min(nodes);
+            drawn.saturating_add(nodes * found)
+        };
+        if links > LINKS_MAX {
+            let message = format!(
+                "may have {links} links of {nodes} nodes; allowed are at most {LINKS_MAX}; use fewer nodes, or fewer links of a node"
+            );
+            self.wrong("network.topology", message);
         }
         match topology.kind {
             TopologyKind::RandomRegular => {
@@ -468,6 +556,7 @@ impl Checks<'_> {
         let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
         self.schedules(scenario, schedules, &gossipsub.policies);
         let config = gossipsub.build(None);
+        self.period("protocol.heartbeat", Span::from_nanos(config.heartbeat_interval.as_nanos() as u64));
         if scenario.transport.node_delay.is_some() && config.sending.dispatch != Dispatch::Node {
             let message = "has an effect only on one order over all links; set protocol.dispatch = \"node\"";
             self.wrong("transport.node_delay", message);

@@ -368,13 +368,21 @@ impl Columns {
     fn end(&self) -> Span {
         let Self { warm_up, slots, slot_interval, deadline, .. } = self;
         let before = u64::from(slots.saturating_sub(1)).saturating_mul(slot_interval.nanos());
-        Span::from_nanos(before.saturating_add(warm_up.nanos() + deadline.nanos()))
+        Span::from_nanos(before.saturating_add(warm_up.nanos()).saturating_add(deadline.nanos()))
     }
 
     /// Returns the number of columns and rows of a block. Segments are numbered from 0, columns
     /// first.
     pub fn segments(&self) -> u32 {
-        self.count + self.rows + self.pieces.as_ref().map_or(0, |pieces| pieces.parity)
+        let parity = self.pieces.as_ref().map_or(0, |pieces| pieces.parity);
+        self.count.saturating_add(self.rows).saturating_add(parity)
+    }
+
+    /// Returns the number of segments that a node keeps at most, apart from the publisher.
+    pub(crate) fn kept_max(&self) -> u32 {
+        let is_custody = self.pieces.is_none() && self.custody_file.is_none() && self.repair.is_none();
+        let custody = self.custody.saturating_add(self.row_custody);
+        if is_custody { custody.min(self.segments()) } else { self.segments() }
     }
 
     /// Returns the number of its segments with which a node is done; `None` for all.
@@ -408,7 +416,8 @@ impl Columns {
     /// Returns the bytes of one copy of the pieces' payload.
     pub fn payload_bytes(&self) -> Option<u64> {
         let pieces = self.pieces.as_ref()?;
-        Some(pieces.payload.map_or(pieces.size.bytes() * u64::from(self.count), Size::bytes))
+        let all = pieces.size.bytes().saturating_mul(self.count.into());
+        Some(pieces.payload.map_or(all, Size::bytes))
     }
 
     /// Returns the payload bytes of each segment.
@@ -418,7 +427,12 @@ impl Columns {
             let parity = pieces.parity_size.unwrap_or(pieces.size).bytes();
             return [vec![pieces.size.bytes(); columns], vec![parity; pieces.parity as usize]].concat();
         }
-        [vec![self.column_bytes(); columns], vec![2 * self.blob_size.bytes(); rows]].concat()
+        [vec![self.column_bytes(); columns], vec![self.row_bytes(); rows]].concat()
+    }
+
+    /// Payload bytes of a row: a blob, doubled by erasure coding.
+    fn row_bytes(&self) -> u64 {
+        self.blob_size.bytes().saturating_mul(2)
     }
 
     /// Returns the number of columns from which all others can be rebuilt.
@@ -510,19 +524,24 @@ impl Columns {
             // of the block, and offsets.
             return 356 + rows * (CELL_BYTES + 2 * 48);
         }
-        rows * 2 * self.blob_size.bytes() / u64::from(self.count.max(1))
+        rows.saturating_mul(self.row_bytes()) / u64::from(self.count.max(1))
     }
 }
 
 /// Maximum payload of a message of the baselines: a frame of 1 MiB less its topic and author.
 const BASELINE_MESSAGE_MAX: u64 = (1 << 20) - 256;
 
+/// Maximum number of columns, rows and pieces that all nodes keep of a block, and of their deliveries
+/// in a run, whose state is in memory.
+const KEPT_MAX: u64 = 1 << 28;
+const DELIVERIES_MAX: u64 = 1 << 30;
 /// Maximum time of all slots, in nanoseconds: a year.
 const SLOTS_NANOS_MAX: u64 = 8_760 * 3_600_000_000_000;
 
 impl Checks<'_> {
     pub(crate) fn columns(&mut self, scenario: &Scenario) {
         let workload: &Columns = scenario.part();
+        let problems = self.problems.len();
         self.range("columns.count", workload.count, 1, 4096);
         self.range("columns.blobs", workload.blobs, 1, 100_000);
         self.range("columns.slots", workload.slots, 1, 10_000);
@@ -530,7 +549,8 @@ impl Checks<'_> {
             self.range("columns.custody", workload.custody, 1, workload.count);
         }
         if let Some(needed) = workload.custody_needed {
-            self.range("columns.custody_needed", needed, 1, workload.custody + workload.row_custody);
+            let most = workload.custody.saturating_add(workload.row_custody);
+            self.range("columns.custody_needed", needed, 1, most);
         }
         if workload.rows > 0 {
             self.range("columns.rows", workload.rows, workload.blobs, 4096);
@@ -553,6 +573,10 @@ impl Checks<'_> {
         if scenario.find::<Parameters>().is_none() {
             self.baseline(scenario, workload);
         }
+        // It computes with all of these numbers.
+        if self.problems.len() == problems {
+            self.kept(scenario, workload);
+        }
         let (publisher, nodes) = (workload.publisher, scenario.network.nodes);
         if nodes > 0 && publisher >= nodes {
             let message = format!("is {publisher}; nodes are numbered 0 to {}", nodes - 1);
@@ -571,7 +595,10 @@ impl Checks<'_> {
             Some(parameters) => parameters.build(None).max_message_bytes as u64,
             None => BASELINE_MESSAGE_MAX,
         };
-        let largest = workload.segment_bytes().into_iter().max().unwrap_or(bytes);
+        let parity = workload.pieces.as_ref().filter(|pieces| pieces.parity > 0);
+        let parity = parity.map_or(0, |pieces| pieces.parity_size.unwrap_or(pieces.size).bytes());
+        let row = if workload.rows > 0 && workload.pieces.is_none() { workload.row_bytes() } else { 0 };
+        let largest = bytes.max(parity).max(row);
         if let Some(pieces) = workload.pieces.as_ref().filter(|_| largest > limit) {
             let key = if bytes > limit { "size" } else { "parity_size" };
             let size = if bytes > limit { pieces.size } else { Size::from_bytes(largest) };
@@ -581,7 +608,7 @@ impl Checks<'_> {
             );
             self.wrong(&format!("columns.pieces.{key}"), message);
         } else if bytes > limit {
-            let most = limit * u64::from(workload.count) / (2 * workload.blob_size.bytes());
+            let most = limit.saturating_mul(workload.count.into()) / workload.row_bytes().max(1);
             let message = format!(
                 "is {}, so a column has {}; a message of the protocol has at most {}, which allows {most} blobs of {}",
                 workload.blobs.max(workload.rows),
@@ -617,8 +644,31 @@ impl Checks<'_> {
         if workload.slots > 1 && workload.slot_interval.nanos() == 0 {
             self.wrong("columns.slot_interval", "is 0 with several slots; expected a time such as \"12 s\"");
         }
+        self.period("columns.slot_interval", workload.slot_interval);
+        self.lasts("columns.deadline", &[workload.end()]);
         self.starts_after_links("columns.warm_up", workload.warm_up, scenario);
         self.gossipsub(scenario);
+    }
+
+    /// Checks the number of columns that all nodes keep, and of their deliveries.
+    fn kept(&mut self, scenario: &Scenario, workload: &Columns) {
+        let (nodes, segments) = (u64::from(scenario.network.nodes), workload.segments());
+        // Each node draws its columns from all.
+        let drawn = nodes * u64::from(segments);
+        if drawn > KEPT_MAX {
+            let message = format!(
+                "has {segments} columns, rows and pieces for {nodes} nodes, {drawn} in all; allowed are at most {KEPT_MAX}"
+            );
+            self.wrong("columns.count", message);
+        }
+        let deliveries = nodes * u64::from(workload.slots) * u64::from(workload.kept_max());
+        if deliveries > DELIVERIES_MAX {
+            let message = format!(
+                "is {}, with up to {deliveries} deliveries; allowed are at most {DELIVERIES_MAX}",
+                workload.slots
+            );
+            self.wrong("columns.slots", message);
+        }
     }
 
     fn shares(&mut self, section: &str, shares: impl IntoIterator<Item = (&'static str, Share)>) {
@@ -653,7 +703,7 @@ impl Checks<'_> {
         let shares = [("upgraded", upgraded), ("deployed", deployed), ("hits", hits), ("private", private)];
         self.shares("columns.cells", shares);
         self.range("columns.blobs", workload.blobs, 1, 4_096);
-        let bytes = 2 * workload.blob_size.bytes() / u64::from(workload.count.max(1));
+        let bytes = workload.row_bytes() / u64::from(workload.count.max(1));
         if bytes != CELL_BYTES {
             let key = if workload.count == Columns::default().count { "blob_size" } else { "count" };
             let message = format!(

@@ -93,7 +93,7 @@ impl Group {
 
     /// Time at which senders stop, in nanoseconds of the run. `None` without a duration.
     pub fn end_nanos(&self) -> Option<u64> {
-        self.duration.map(|duration| self.warm_up.nanos() + duration.nanos())
+        self.duration.map(|duration| self.warm_up.nanos().saturating_add(duration.nanos()))
     }
 
     /// The load on the members of a group, for formulas that choose a shape.
@@ -200,6 +200,7 @@ impl Checks<'_> {
         if group.patience.nanos() == 0 {
             self.wrong("group.patience", "is 0; expected a positive time, since deliveries take time");
         }
+        self.lasts("group.duration", &[group.warm_up, group.duration.unwrap_or_default(), group.patience]);
         self.ring(scenario, group);
     }
 
@@ -246,6 +247,9 @@ impl Checks<'_> {
             return;
         };
         self.federation(scenario);
+        if let Some(heartbeat) = ring.heartbeat {
+            self.period("protocol.heartbeat", heartbeat);
+        }
         if let Some(chunk) = ring.chunk {
             self.sizes("protocol.chunk", chunk, HEADER_BYTES as u64, 1 << 20);
         }

@@ -31,7 +31,10 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use check::Checks;
-pub use load::{Change, Loaded, Origin, Overrides, Point, check_text, load, load_source, load_with};
+pub use load::{
+    Change, Loaded, Origin, Overrides, POINTS_MAX, Point, TEXT_BYTES_MAX, check_text, load, load_source,
+    load_with,
+};
 pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
 pub use resolve::{latency, losses};
 pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};

@@ -4,18 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use samara_engine::outbox::Policies;
 use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{GridAxis, get, is_within, parse_value, plain, set_key, unset_key};
-use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest};
+use samara_scenario::{Inputs, Problem, ScenarioError, TopologyKind, closest, file, text};
 
 use crate::follow::{limit_links, moved_sizes};
 use crate::resolve::{
     BOTH_RATES, KEYS_OF_KINDS, clear_superseded, idle_topology, is_replaced, resolve, varies_topology,
     written,
 };
-use crate::{PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
+use crate::{Axis, PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
+
+/// Maximum size of a scenario, far above what people write.
+pub const TEXT_BYTES_MAX: u64 = 16 << 20;
+/// Maximum number of points of a scenario; more are probably a mistake.
+pub const POINTS_MAX: usize = 100_000;
 
 /// One run: a scenario without variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +33,8 @@ pub struct Point {
     /// The values of the sweep's keys.
     pub sweep: BTreeMap<String, toml::Value>,
     pub seed: u64,
-    pub scenario: Scenario,
+    /// Shared by the points that differ in their seeds only.
+    pub scenario: Arc<Scenario>,
 }
 
 impl Point {
@@ -224,7 +231,7 @@ fn load_text(
     // Checks the unchanged file first, so that errors in it have their lines.
     let mut table = parse(source, text)?;
     name_after_file(source, &mut table);
-    let shipped = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
+    let shipped = from_table(&table).map_err(|(key, message)| quoted(source, text, &key, message))?;
     // Keys that change others come first, so that the more precise key wins.
     let rank =
         |key: &str| BEFORE_OTHERS.iter().position(|first| *first == key).unwrap_or(BEFORE_OTHERS.len());
@@ -245,14 +252,25 @@ fn load_text(
         let seeds = seeds.iter().map(number).collect::<Result<_, _>>()?;
         let _ = set_key(&mut table, "scenario.seeds", toml::Value::Array(seeds));
     }
-    for (key, values) in axes {
+    for (at, (key, values)) in axes.iter().enumerate() {
         if let Some(message) = section_of_other(key, &shipped) {
             return Err(flag(source, key, &message));
+        }
+        if axes[..at].iter().any(|(other, _)| other == key) {
+            let message = "is an axis twice; give all of its values once";
+            return Err(flag(source, key, message));
         }
         set_axis(&mut table, key, values);
     }
     add_runs(source, &mut table, added)?;
-    let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
+    if let Some((key, message)) = control(&toml::Value::Table(table.clone()), "") {
+        return Err(problem(source, text, &key, message));
+    }
+    let is_changed = !(set.is_empty() && seeds.is_empty() && axes.is_empty() && added.is_empty());
+    let scenario = match is_changed {
+        true => from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?,
+        false => shipped.clone(),
+    };
     if let Some((key, message)) = ambiguous(&scenario) {
         return Err(problem(source, text, &key, message));
     }
@@ -265,12 +283,20 @@ fn load_text(
     let advisory = scenario.expect.iter().filter(|_| advises).filter(is_kept);
     let advisory = advisory.map(|(key, _)| key.clone()).collect();
     let runs = chosen(source, &scenario, only, *origin)?;
+    count_points(source, &scenario, runs.len())?;
     let (mut points, mut faults) = (Vec::new(), Faults::default());
     let mut notes = hidden(source, &scenario, &runs, set, *origin)?;
-    let combinations = combinations(&scenario);
-    for values in &combinations {
+    // Each point has a copy of the rest.
+    ["run", "sweep"].iter().for_each(|section| drop(table.remove(*section)));
+    let plain = Scenario { runs: Vec::new(), sweep: None, ..shipped.clone() }.normalised();
+    let (combinations, mut faulty) = (combinations(&scenario), 0);
+    'points: for values in &combinations {
         for run in &runs {
-            let (mut built, given) = build((source, text), &table, values, run)?;
+            let is_plain = !is_changed && values.is_empty() && run.set.is_empty();
+            let (mut built, given) = match is_plain {
+                true => (plain.clone(), table.clone()),
+                false => build((source, text), &table, values, run)?,
+            };
             if let Some(parameters) = built.find_mut::<Parameters>() {
                 parameters.policies = policies.clone();
             }
@@ -279,11 +305,18 @@ fn load_text(
                     notes.extend(found);
                     notes.extend(limit_links(&mut built, &given));
                     notes.extend(moved_sizes(&built));
-                    check::problems(&built, &given, text)
+                    let (found, note) = check::problems(&built, &given, text);
+                    notes.extend(note);
+                    found
                 }
                 Err(found) => found,
             };
+            faulty += usize::from(!found.is_empty());
             faults.add(found, &run.name, values);
+            if faulty == FAULTY_MAX {
+                break 'points;
+            }
+            let built = Arc::new(built);
             for seed in &scenario.scenario.seeds {
                 points.push(Point {
                     run: run.name.clone(),
@@ -292,12 +325,21 @@ fn load_text(
                     series: run.series.clone(),
                     sweep: values.iter().cloned().collect(),
                     seed: *seed,
-                    scenario: built.clone(),
+                    scenario: Arc::clone(&built),
                 });
             }
         }
     }
     let mut problems = faults.problems(runs.len(), combinations.len());
+    notes.extend(hidden_axes((source, text), &scenario, &runs, (axes.as_slice(), *origin))?);
+    if problems.is_empty()
+        && let Some((place, runs)) = idle_axis(&scenario, &points, runs.len())
+    {
+        let axis = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).nth(place);
+        let key = axis.map_or("", |axis| axis.key.as_str());
+        let message = format!("would have no effect: other keys of {runs} replace {key}; remove the axis");
+        return Err(axis_error((source, text), (place, key), axes, &message));
+    }
     // A key of the file may become idle by a run, or by another kind on the command line.
     let is_idle = |own| shipped.network.topology.kind != own && !varies_topology(&shipped);
     let is_meant =
@@ -427,7 +469,8 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
         for section in ["scenario", "expect", "run"] {
             table.remove(section);
         }
-        let is_shipped = |run: &&RunSpec| shipped.runs.iter().any(|other| other.name == run.name);
+        let names: BTreeSet<&str> = shipped.runs.iter().map(|run| run.name.as_str()).collect();
+        let is_shipped = |run: &&RunSpec| names.contains(run.name.as_str());
         let runs = scenario.runs.iter().filter(is_shipped);
         let runs = runs.map(|run| (run.name.clone(), toml::Value::Table(run.set.clone())));
         table.insert("run".to_owned(), toml::Value::Table(runs.collect()));
@@ -461,12 +504,50 @@ fn compare(before: &toml::Table, after: &toml::Table, prefix: &str, changes: &mu
     }
 }
 
+/// Number of points with problems after which no more are looked at.
+const FAULTY_MAX: usize = 1_000;
+
+/// Finds a key, or a text below a key, with a control character. Returns the key and the problem.
+fn control(value: &toml::Value, key: &str) -> Option<(String, String)> {
+    let below = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+    match value {
+        toml::Value::String(value) => Some((key.to_owned(), text::control(value)?)),
+        toml::Value::Array(list) => {
+            list.iter().enumerate().find_map(|(at, value)| control(value, &below(&at.to_string())))
+        }
+        toml::Value::Table(table) => table.iter().find_map(|(name, value)| {
+            let of_name = text::control(name).map(|message| (below(name), message));
+            of_name.or_else(|| control(value, &below(name)))
+        }),
+        _ => None,
+    }
+}
+
+/// Rejects a scenario with too many points, before any of them is made.
+fn count_points(source: &str, scenario: &Scenario, runs: usize) -> Result<(), ScenarioError> {
+    let axes: Vec<&Axis> = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).collect();
+    let seeds = scenario.scenario.seeds.len();
+    let factors = axes.iter().map(|axis| axis.values.len()).chain([runs, seeds]);
+    let count = factors.fold(1_u128, |count, factor| count.saturating_mul(factor as u128));
+    if count <= POINTS_MAX as u128 {
+        return Ok(());
+    }
+    let values: Vec<String> =
+        axes.iter().take(8).map(|axis| format!("{} values of {}", axis.values.len(), axis.key)).collect();
+    let values: String = values.iter().map(|values| format!("{values}, ")).collect();
+    let others = if axes.len() > 8 { format!("{} more axes, ", axes.len() - 8) } else { String::new() };
+    let message = format!(
+        "has {count} points ({values}{others}{runs} runs, {seeds} seeds); allowed are at most {POINTS_MAX}"
+    );
+    Err(ScenarioError::one(source, message))
+}
+
 fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
     if let Some(builtin) = builtin(name) {
         return Ok((name.to_owned(), builtin.text.to_owned(), Inputs::default()));
     }
     let path = Path::new(name);
-    match std::fs::read_to_string(path) {
+    match file::read_named_text(path, TEXT_BYTES_MAX) {
         Ok(text) => {
             let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
             Ok((name.to_owned(), text, Inputs::directory(directory)))
@@ -500,18 +581,22 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
 
 /// Checks the text of a scenario file by itself: its sections and keys, and the types of the values.
 pub fn check_text(source: &str, text: &str) -> Result<(), ScenarioError> {
-    parse(source, text).map(drop)
+    let table = parse(source, text)?;
+    from_table(&table).map(drop).map_err(|(key, message)| quoted(source, text, &key, message))
 }
 
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
-    let checked = samara_scenario::parse::<toml::Table>(text).and_then(|table| match from_table(&table) {
-        Ok(_) => Ok(table),
-        Err((key, message)) => Err(Problem::at(text, &key, message)),
-    });
-    checked.map_err(|mut problem| {
+    samara_scenario::parse::<toml::Table>(text).map_err(|mut problem| {
         problem.quote(text);
         ScenarioError::of(source, problem)
     })
+}
+
+/// A problem of a file, with the line.
+fn quoted(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
+    let mut problem = Problem::at(text, key, message);
+    problem.quote(text);
+    ScenarioError::of(source, problem)
 }
 
 /// Gives a scenario without a name that of its file, and one without a title its name.
@@ -654,22 +739,29 @@ fn chosen(
 /// the key and the problem.
 fn ambiguous(scenario: &Scenario) -> Option<(String, String)> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let mut names = BTreeSet::new();
     for (at, RunSpec { name, .. }) in scenario.runs.iter().enumerate() {
         let key = format!("run.{at}.name");
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             let message = format!("is \"{name}\"; results directories need letters, digits, -, _ and . only");
             return Some((key, message));
         }
-        if scenario.runs[..at].iter().any(|other| other.name == *name) {
+        if !names.insert(name) {
             return Some((
                 key,
                 format!("is \"{name}\", as of another run; each run needs a name of its own"),
             ));
         }
     }
-    let axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).enumerate();
-    axes.into_iter().find(|(_, axis)| axis.values.is_empty()).map(|(at, axis)| {
-        (format!("sweep.axis.{at}.values"), format!("is empty; expected at least one value of {}", axis.key))
+    let (axes, mut keys) = (scenario.sweep.iter().flat_map(|sweep| &sweep.axis), BTreeSet::new());
+    axes.enumerate().find_map(|(at, Axis { key, values, .. })| {
+        let empty = || format!("is empty; expected at least one value of {key}");
+        let twice = || format!("is \"{key}\", as of another axis; give all of its values in one axis");
+        match (values.is_empty(), keys.insert(key)) {
+            (true, _) => Some((format!("sweep.axis.{at}.values"), empty())),
+            (_, false) => Some((format!("sweep.axis.{at}.key"), twice())),
+            _ => None,
+        }
     })
 }
 
@@ -693,21 +785,9 @@ fn hidden(
             );
             return Err(flag(source, &origin.set(key, value), &message));
         }
-        let own: Vec<String> = runs
-            .iter()
-            .filter_map(|run| Some(format!("\"{}\" ({})", run.name, own_value(run, key, &wanted)?)))
-            .collect();
+        let own = overriding(runs, key, std::slice::from_ref(&wanted));
         if own.len() == runs.len() {
-            let message = format!(
-                "would have no effect: every selected run sets this key: {}; {}",
-                own.join(", "),
-                match origin {
-                    Origin::CommandLine =>
-                        "select others with --only, or change a copy of the scenario (`samara show`)",
-                    Origin::Python => "select others with `only`, or change the run of a `samara.Scenario`",
-                }
-            );
-            return Err(flag(source, &origin.set(key, value), &message));
+            return Err(flag(source, &origin.set(key, value), &no_effect(&own, origin)));
         }
         if !own.is_empty() {
             notes.insert(format!(
@@ -718,6 +798,81 @@ fn hidden(
         }
     }
     Ok(notes)
+}
+
+/// Finds axes of the sweep that runs override, as [`hidden`] does for values of the command line.
+fn hidden_axes(
+    (source, text): (&str, &str),
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    (axes, origin): (&[GridAxis], Origin),
+) -> Result<BTreeSet<String>, ScenarioError> {
+    let mut notes = BTreeSet::new();
+    for (place, axis) in scenario.sweep.iter().flat_map(|sweep| &sweep.axis).enumerate() {
+        let own = overriding(runs, &axis.key, &axis.values);
+        if own.len() == runs.len() {
+            let message = no_effect(&own, origin);
+            return Err(axis_error((source, text), (place, &axis.key), axes, &message));
+        }
+        if !own.is_empty() {
+            let key = &axis.key;
+            notes
+                .insert(format!("the axis {key} does not affect runs that set this key: {}", own.join(", ")));
+        }
+    }
+    Ok(notes)
+}
+
+/// An error about an axis, which is of the command line or of the file.
+fn axis_error(
+    (source, text): (&str, &str),
+    (place, key): (usize, &str),
+    axes: &[GridAxis],
+    message: &str,
+) -> ScenarioError {
+    match axes.iter().any(|(own, _)| own == key) {
+        true => flag(source, &format!("--grid {key}"), message),
+        false => problem(source, text, &format!("sweep.axis.{place}.key"), format!("{key}: {message}")),
+    }
+}
+
+/// The runs that set a key, or a table around it, so that some of these values have no effect.
+fn overriding(runs: &[RunSpec], key: &str, wanted: &[toml::Value]) -> Vec<String> {
+    let own = |run: &RunSpec| {
+        let own = wanted.iter().find_map(|wanted| own_value(run, key, wanted))?;
+        Some(format!("\"{}\" ({own})", run.name))
+    };
+    runs.iter().filter_map(own).collect()
+}
+
+fn no_effect(own: &[String], origin: Origin) -> String {
+    let remedy = match origin {
+        Origin::CommandLine => "select others with --only, or change a copy of the scenario (`samara show`)",
+        Origin::Python => "select others with `only`, or change the run of a `samara.Scenario`",
+    };
+    format!("would have no effect: every selected run sets this key: {}; {remedy}", own.join(", "))
+}
+
+/// Finds an axis whose values all give the same scenario in all runs. Returns its place and the names
+/// of the runs. `points` have the order of [`combinations`], then of `runs` runs, then of seeds.
+fn idle_axis(scenario: &Scenario, points: &[Point], runs: usize) -> Option<(usize, String)> {
+    let axes: Vec<&Axis> = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).collect();
+    let seeds = scenario.scenario.seeds.len();
+    let built: Vec<&Point> = points.iter().step_by(seeds.max(1)).collect();
+    // The number of built scenarios between two neighbouring values of an axis.
+    let mut every = built.len();
+    for (place, axis) in axes.iter().enumerate() {
+        every /= axis.values.len();
+        let is_same = |at: usize| {
+            let first = at - every * (at / every % axis.values.len());
+            at == first || built[at].scenario == built[first].scenario
+        };
+        if axis.values.len() > 1 && (0..built.len()).all(is_same) {
+            let names: Vec<&str> = built.iter().take(runs).map(|point| point.run.as_str()).collect();
+            return Some((place, names.join(", ")));
+        }
+    }
+    None
 }
 
 /// Keys that the command line sets before all others: they remove some of these.
@@ -760,12 +915,25 @@ fn build(
     values: &[(String, toml::Value)],
     run: &RunSpec,
 ) -> Result<(Scenario, toml::Table), ScenarioError> {
-    let mut table = base.clone();
+    let finish = |scenario: Scenario| Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised();
     let set = in_order(run).into_iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
     let swept = values.iter().map(|(key, value)| (key, value, "the sweep".to_owned()));
-    for (key, value, place) in swept.chain(set) {
-        clear_superseded(&mut table, key, value);
-        set_key(&mut table, key, value.clone())
+    let all: Vec<_> = swept.chain(set).collect();
+    let change = |table: &mut toml::Table, key: &String, value: &toml::Value| {
+        clear_superseded(table, key, value);
+        set_key(table, key, value.clone())
+    };
+    let mut table = base.clone();
+    // A wrong value is an error also if the run replaces it.
+    let is_seen = values.iter().all(|(key, value)| own_value(run, key, value).is_none());
+    let is_set = is_seen && all.iter().all(|(key, value, _)| change(&mut table, key, value).is_ok());
+    if is_set && let Ok(scenario) = from_table(&table) {
+        return Ok((finish(scenario), table));
+    }
+    // Again, one key after the other, for the first that is wrong.
+    let mut table = base.clone();
+    for (key, value, place) in all {
+        change(&mut table, key, value)
             .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
             .map_err(|message| {
                 let line = text.lines().position(|line| line.contains(key.as_str())).map(|line| line + 1);
@@ -774,7 +942,7 @@ fn build(
             })?;
     }
     let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
-    Ok((Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised(), table))
+    Ok((finish(scenario), table))
 }
 
 impl Scenario {

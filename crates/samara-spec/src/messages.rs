@@ -54,7 +54,8 @@ pub static FAMILY: FamilySpec = FamilySpec {
         let Messages { file, arrivals, warm_up, duration, cool_down, .. } = scenario.part();
         // The last of random arrivals may be after the duration.
         let is_known = file.is_some() || *arrivals == Arrivals::Even;
-        is_known.then(|| Span::from_nanos(warm_up.nanos() + duration.nanos() + cool_down.nanos()))
+        let nanos = || warm_up.nanos().saturating_add(duration.nanos()).saturating_add(cool_down.nanos());
+        is_known.then(|| Span::from_nanos(nanos()))
     },
     check: |checks, scenario| checks.messages(scenario),
     ..FamilySpec::BASE
@@ -241,6 +242,15 @@ impl Checks<'_> {
                 format!("is {duration}, at {all}; allowed is 1 to {MESSAGES_MAX}"),
             );
         }
+        let deliveries = u64::from(count) * u64::from(scenario.network.nodes);
+        if deliveries > DELIVERIES_MAX {
+            let message = format!(
+                "is {duration}, with {count} messages to {} nodes; allowed are {DELIVERIES_MAX} deliveries",
+                scenario.network.nodes
+            );
+            self.wrong("messages.duration", message);
+        }
+        self.lasts("messages.duration", &[messages.warm_up, *duration, messages.cool_down]);
         let limit = largest(scenario);
         self.sizes("messages.size", messages.size, PAYLOAD_MIN, limit);
         self.starts_after_links("messages.warm_up", messages.warm_up, scenario);
@@ -259,6 +269,8 @@ impl Checks<'_> {
 
 /// Maximum number of messages in a run, whose state and deliveries are kept in memory.
 const MESSAGES_MAX: usize = 10_000_000;
+/// Maximum number of deliveries in a run.
+const DELIVERIES_MAX: u64 = 100_000_000_000;
 /// Maximum size of all payloads together, which are kept in memory.
 const BYTES_MAX: u64 = 4 << 30;
 
@@ -312,7 +324,7 @@ impl MessageTable {
             rows.push((at, publisher, size));
             Ok(())
         })?;
-        let bytes = rows.iter().filter_map(|(.., size)| *size).sum::<u64>();
+        let bytes = rows.iter().filter_map(|(.., size)| *size).fold(0, u64::saturating_add);
         if bytes > BYTES_MAX {
             return Err(format!("{file}: the messages have {bytes} B together; at most {BYTES_MAX}"));
         }

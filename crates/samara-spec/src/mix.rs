@@ -253,6 +253,8 @@ impl Checks<'_> {
         }
         let mix: &Mix = scenario.part();
         let problems = self.problems.len();
+        // Each team has nodes of the pool, and at least one round at a time.
+        self.range("mix.teams", mix.teams, 1, scenario.network.nodes);
         self.range("mix.batch", mix.batch, 1, BATCH_MAX);
         self.range("mix.rounds", mix.rounds, 1, 100_000);
         self.range("mix.cores", mix.cores, 1, CORES_MAX);
@@ -263,6 +265,10 @@ impl Checks<'_> {
         }
         if self.problems.len() > problems {
             return;
+        }
+        for (key, pause) in [("mix.pause", mix.pause), ("mix.interval", mix.interval)] {
+            let nanos = pause.nanos().saturating_mul(mix.rounds.into());
+            self.lasts(key, &[Span::from_nanos(nanos)]);
         }
         let slots = u64::from(mix.batch) * u64::from(mix.rounds);
         if slots > SLOTS_MAX {

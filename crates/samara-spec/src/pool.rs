@@ -33,7 +33,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     transport: with_channels,
     end: |scenario| {
         let transactions: &Transactions = scenario.part();
-        Some(Span::from_nanos(transactions.end_nanos() + transactions.cool_down.nanos()))
+        Some(Span::from_nanos(transactions.end_nanos().saturating_add(transactions.cool_down.nanos())))
     },
     check: |checks, scenario| checks.pool(scenario),
     ..FamilySpec::BASE
@@ -143,7 +143,7 @@ impl Transactions {
 
     /// Time of the last submission, in nanoseconds of the run.
     pub fn end_nanos(&self) -> u64 {
-        self.warm_up.nanos() + self.duration.nanos()
+        self.warm_up.nanos().saturating_add(self.duration.nanos())
     }
 
     /// Maximum number of submitted transactions.
@@ -245,6 +245,8 @@ fn with_channels(scenario: &Scenario, transport: &mut Transport) {
     transport.connection = Connection::MConnection(connection);
 }
 
+/// Maximum number of blocks in a run: each visits all nodes.
+const BLOCKS_MAX: u64 = 10_000_000;
 /// Maximum number of transactions in a run, whose state and deliveries are kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
 /// Maximum number of deliveries in a run. Each transaction needs one bit per node in memory.
@@ -256,6 +258,19 @@ impl Checks<'_> {
         let largest = config(scenario).pool.max_tx_bytes as u64;
         self.sizes("pool.size", transactions.size, HEADER_BYTES as u64, largest);
         self.range("pool.priorities", transactions.priorities, 1, u32::MAX);
+        let Transactions { warm_up, duration, cool_down, .. } = transactions;
+        self.lasts("pool.duration", &[*warm_up, *duration, *cool_down]);
+        self.period("pool.block_interval", transactions.block_interval);
+        let blocks = duration
+            .nanos()
+            .saturating_add(cool_down.nanos())
+            .checked_div(transactions.block_interval.nanos());
+        if let Some(blocks) = blocks.filter(|blocks| *blocks > BLOCKS_MAX) {
+            let interval = transactions.block_interval;
+            let message =
+                format!("is {interval}, which makes {blocks} blocks; allowed are at most {BLOCKS_MAX}");
+            self.wrong("pool.block_interval", message);
+        }
         self.starts_after_links("pool.warm_up", transactions.warm_up, scenario);
         self.arrivals(scenario, transactions);
         self.blocks(transactions, cat);
@@ -392,6 +407,7 @@ impl Checks<'_> {
 
     fn connection(&mut self, scenario: &Scenario) {
         let Some(spec) = &scenario.transport.connection else { return };
+        self.period("transport.connection.ping", spec.ping);
         let kinds = [TransportKind::Tcp, TransportKind::Ideal];
         if !kinds.contains(&scenario.transport.kind) {
             self.wrong("transport.connection", "needs a stream of bytes; use kind = \"tcp\" or \"ideal\"");

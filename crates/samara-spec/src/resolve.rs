@@ -11,7 +11,7 @@ use samara_scenario::{
 };
 use samara_sim::{Latency, Losses, PairLatencies};
 
-use crate::check::keep_one;
+use crate::check::{REGIONS_MAX, keep_one, wrong_nodes};
 use crate::family::{self, FamilySpec};
 use crate::{Point, Scenario, follow};
 
@@ -263,11 +263,21 @@ impl Work<'_> {
         self.rates();
         let hosts = self.hosts()?;
         self.graph()?;
+        // Latencies between nodes may set their number later.
+        if self.is_given("network.nodes") || self.scenario.network.latency_file.is_none() {
+            self.nodes()?;
+        }
         self.regions(hosts.as_deref())?;
         self.latencies(hosts.as_deref())?;
+        self.nodes()?;
         let notes = self.at("network", unused_attributes(&self.scenario.network, self.inputs))?;
         self.note(notes);
         self.family()
+    }
+
+    /// Checks the number of hosts, on which the sizes of all that follows depend.
+    fn nodes(&mut self) -> Result<(), Wrong> {
+        wrong_nodes(self.scenario).map_or(Ok(()), |message| self.fail("network.nodes", message))
     }
 
     fn rates(&mut self) {
@@ -382,6 +392,11 @@ impl Work<'_> {
                 && let Some(names) = table.names()
             {
                 regions.names = names.all().to_vec();
+            }
+            let count = regions.names.len();
+            if count > REGIONS_MAX {
+                let message = format!("has {count} regions; allowed are at most {REGIONS_MAX}");
+                return self.fail(key, message);
             }
             let latency =
                 table.rows_of_regions(&regions.names).and_then(|rows| table.between_regions(&rows, spec));

@@ -49,7 +49,7 @@ pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, Scenario
         return refuse("\"measured\" applies to the whole scenario and cannot be set in a run");
     }
     let costs = measure(group)?;
-    let points = loaded.points.iter_mut().map(|point| &mut point.scenario);
+    let points = loaded.points.iter_mut().map(|point| Arc::make_mut(&mut point.scenario));
     for mix in points.chain([&mut loaded.scenario]).filter_map(|scenario| scenario.find_mut::<Mix>()) {
         mix.costs = CostsKind::Documented;
         costs.iter().for_each(|(kind, span)| _ = mix.cpu.entry(*kind).or_insert(*span));
@@ -64,7 +64,7 @@ pub fn measure_costs(loaded: &mut Loaded) -> Result<Option<PhaseCosts>, Scenario
 fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
     let mut loaded = load_source("mix.costs", TEAM, Inputs::default(), &Overrides::default())?;
     let point = &mut loaded.points[0];
-    if let Some(mix) = point.scenario.find_mut::<Mix>() {
+    if let Some(mix) = Arc::make_mut(&mut point.scenario).find_mut::<Mix>() {
         // The model has the sizes of the smaller group.
         mix.group = if group == Group::Model { Group::Modp2048 } else { group };
     }

@@ -166,7 +166,7 @@ fn circumstances(results: &Results<'_, PoolData>, row: &Row) -> Option<Scenario>
         let swept = results.axes.iter().map(|(key, _)| candidate.sweep.get(key).map(plain));
         candidate.run == row.run && swept.eq(row.point.iter().cloned().map(Some))
     })?;
-    let mut scenario = found.scenario.clone();
+    let mut scenario = Scenario::clone(&found.scenario);
     if let Some(parameters) = scenario.find_mut::<Parameters>() {
         *parameters = Parameters::default();
     }

@@ -29,8 +29,6 @@ pub(crate) use report::{LACKS, plain};
 
 /// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Maximum number of points in a sweep; more are probably a mistake.
-pub const SWEEP_POINTS_MAX: usize = 100_000;
 
 /// Figures that relate a run to a base: the name, the related figure, and whether the base is the
 /// numerator.
@@ -63,15 +61,9 @@ impl Planned {
 /// Returns all points of a scenario with their ids, in order.
 ///
 /// # Errors
-/// Returns an error if there are too many points, two are equal, or a file that they name cannot be
-/// read.
+/// Returns an error if two points are equal, or a file that they name cannot be read.
 pub fn plan(loaded: &Loaded) -> Result<Vec<Planned>, String> {
-    let count = loaded.points.len();
-    if count > SWEEP_POINTS_MAX {
-        return Err(format!("{}: {count} points; a sweep has at most {SWEEP_POINTS_MAX}", loaded.source));
-    }
-    let mut seen = BTreeSet::new();
-    let mut planned = Vec::with_capacity(count);
+    let (mut seen, mut planned) = (BTreeSet::new(), Vec::new());
     for point in &loaded.points {
         let id = point_id(point, &loaded.inputs)?;
         if !seen.insert(id.clone()) {

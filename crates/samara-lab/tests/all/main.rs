@@ -4,6 +4,7 @@ mod deliveries;
 mod explain;
 mod group;
 mod inputs;
+mod limits;
 mod messages;
 mod methods;
 mod mix;

@@ -201,7 +201,7 @@ fn the_more_precise_rate_wins() {
     let rates = |set: &[(&str, &str)]| {
         let set: Vec<_> = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         // The scenario has network.bandwidth = "1 Gbit/s".
-        let network = load("ring", &set, &[], None).unwrap().points.remove(0).scenario.network;
+        let network = load("ring", &set, &[], None).unwrap().points.remove(0).scenario.network.clone();
         (network.uplink.bps(), network.downlink.bps())
     };
     const GBIT: u64 = 1_000_000_000;

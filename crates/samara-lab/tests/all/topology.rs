@@ -33,7 +33,7 @@ fn units_are_written_in_short_form() {
 }
 
 fn scenario(set: &[(&str, &str)]) -> Scenario {
-    loaded("peerdas", set, &["batch"], None).points[0].scenario.clone()
+    Scenario::clone(&loaded("peerdas", set, &["batch"], None).points[0].scenario)
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn with_graph(edges: &str, set: &[(&str, &str)]) -> Result<(Scenario, Inputs), S
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let overrides = Overrides { set, ..Overrides::default() };
     let loaded = load_source("graph.toml", text, inputs, &overrides)?;
-    Ok((loaded.points[0].scenario.clone(), loaded.inputs))
+    Ok((Scenario::clone(&loaded.points[0].scenario), loaded.inputs))
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use samara_lab::sweep::SWEEP_POINTS_MAX;
 use samara_scenario::keys::{GridAxis, parse_axis};
-use samara_spec::Loaded;
+use samara_spec::{Loaded, POINTS_MAX};
 
 use crate::args::{Format, ScenarioOptions, Selection, whole};
 
@@ -119,8 +118,8 @@ fn seeds(text: &str) -> Result<Seeds, String> {
     if from > to {
         return Err(format!("\"{text}\" has no seeds"));
     }
-    if to - from >= SWEEP_POINTS_MAX as u64 {
-        return Err(format!("\"{text}\" has more than {SWEEP_POINTS_MAX} seeds"));
+    if to - from >= POINTS_MAX as u64 {
+        return Err(format!("\"{text}\" has more than {POINTS_MAX} seeds"));
     }
     Ok(Seeds((from..=to).collect()))
 }
