@@ -334,5 +334,16 @@ pub(crate) fn scenario_seeds() -> Vec<Vec<u8>> {
         "ring-churn",
         "mix-batch",
     ];
-    names.map(|name| builtin(name).expect("a built-in scenario").text.as_bytes().to_vec()).to_vec()
+    // Numbers beyond their range, which no computation may take for the size of something.
+    let numbers = [
+        "network.nodes = 4294967295\n[mix]\n",
+        "network.nodes = 4294967295\n[columns]\ncustody_file = \"file\"\n",
+        "[columns]\ncount = 4294967295\nrows = 4294967295\n",
+        "[columns.pieces]\nparity = 4294967295\npayload = \"1000000 GB\"\n",
+        "transport.kind = \"grpc\"\n[mix]\nteams = 4294967295\nrounds = 100000\n",
+        "[network.topology]\nkind = \"full-mesh\"\ntopic_peers_min = 4294967295\n[columns]\nslots = 10000\n",
+        "[[sweep.axis]]\nkey = \"network.nodes\"\nvalues = [2, 3, 4]\n[[sweep.axis]]\nkey = \"network.jitter\"\nvalues = [\"1 ms\", \"2 ms\"]\n[messages]\nrate = 1e308\nduration = \"87600 h\"\n",
+    ];
+    let built_in = names.map(|name| builtin(name).expect("a built-in scenario").text);
+    built_in.into_iter().chain(numbers).map(|text| text.as_bytes().to_vec()).collect()
 }

@@ -15,6 +15,7 @@ mod net;
 mod nodes;
 mod wire;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +24,50 @@ use std::{env, fs, io, slice};
 
 // Only its C++ part, which provides `LLVMFuzzerRunDriver`.
 use libfuzzer_sys as _;
+
+/// Maximum size of an allocation. Inputs have some kilobytes, so a larger one has the size of a number
+/// in them, and would exhaust the memory before the limit of libFuzzer notices.
+const ALLOCATION_MAX: usize = 256 << 20;
+
+/// The allocator of the system, which ends the process upon a larger allocation. libFuzzer reports
+/// that with the input.
+struct Limited;
+
+#[global_allocator]
+static ALLOCATOR: Limited = Limited;
+
+// SAFETY: the allocator of the system does all work, with the same arguments.
+unsafe impl GlobalAlloc for Limited {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        within_limit(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        within_limit(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        within_limit(size);
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+fn within_limit(size: usize) {
+    if size > ALLOCATION_MAX {
+        // A panic could allocate as well, and be caught.
+        std::process::abort();
+    }
+}
 
 struct Target {
     name: &'static str,
