@@ -1,11 +1,16 @@
 //! Changes to a directory that stay consistent if the process is killed or the power fails at any
 //! point, and the lock of its writer.
+//!
+//! The directory may come from somebody else, with links to other files of the user. No change
+//! follows a link: new files get their names by renaming, and nothing is written into existing ones.
 
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 /// A file or directory that cannot be read or written, with the cause.
 #[derive(Debug, thiserror::Error)]
@@ -49,19 +54,60 @@ pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
         .at(path)
 }
 
-/// Writes a file that the user has named.
+/// Writes a file that the user has named; see [`write_named_by`].
 pub fn write_named(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
-    let cannot = |error: io::Error| format!("{}: the file cannot be written ({error})", path.display());
-    fs::write(path, bytes).map_err(cannot)
+    write_named_by(path, |file| file.write_all(bytes.as_ref()).map_err(|error| error.to_string()))
+}
+
+/// Writes a file that the user has named, by a function. The file is whole or unchanged, and a link
+/// with its name is replaced. A device or a pipe, such as `/dev/stdout`, is written directly.
+pub fn write_named_by<T>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<T, String>,
+) -> Result<T, String> {
+    let cannot =
+        |error: &dyn std::fmt::Display| format!("{}: the file cannot be written ({error})", path.display());
+    if fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        let mut file = File::options().write(true).open(path).map_err(|error| cannot(&error))?;
+        return write(&mut file).map_err(|error| cannot(&error));
+    }
+    let mut new = NewFile::create(path).map_err(|error| cannot(&error.source))?;
+    let written = write(&mut new.file).map_err(|error| cannot(&error))?;
+    new.finish().map_err(|error| cannot(&error.source))?;
+    Ok(written)
+}
+
+/// The kind of an entry of a directory itself, whatever a link leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    /// A symbolic link, a pipe, a device or a socket: no program writes these into results.
+    Other,
+}
+
+/// Returns the kind of an entry; `None` if there is none.
+pub(crate) fn kind(path: &Path) -> Option<Kind> {
+    let data = fs::symlink_metadata(path).ok()?;
+    Some(match data.file_type() {
+        kind if kind.is_file() => Kind::File,
+        kind if kind.is_dir() => Kind::Directory,
+        _ => Kind::Other,
+    })
 }
 
 pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
-    change(|| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }).at(path)
+    let is_directory = kind(path) == Some(Kind::Directory);
+    change(|| if is_directory { fs::remove_dir_all(path) } else { fs::remove_file(path) }).at(path)
 }
 
-/// Writes a mark: a file so short that a kill leaves it whole or absent.
+/// Writes a mark, unless it exists: a file so short that a kill leaves it whole or absent.
 pub(crate) fn mark(path: &Path, text: &str) -> Result<(), FileError> {
-    change(|| fs::write(path, text)).at(path)
+    let written = change(|| File::create_new(path)?.write_all(text.as_bytes()));
+    match written {
+        Err(_) if kind(path) == Some(Kind::File) => Ok(()),
+        written => written.at(path),
+    }
 }
 
 /// Writes a file atomically: it is whole or absent.
@@ -71,10 +117,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     new.finish()
 }
 
+/// Removes the unfinished files of a directory, by their temporary names.
 pub(crate) fn remove_temporary(directory: &Path) -> Result<(), FileError> {
     for name in entries(directory)? {
-        if name.ends_with(TEMPORARY) {
-            remove(&directory.join(name))?;
+        let path = directory.join(&name);
+        if final_name(&name) != name && kind(&path) == Some(Kind::File) {
+            remove(&path)?;
         }
     }
     Ok(())
@@ -91,17 +139,19 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<String>, FileError> {
 
 /// Returns the final name of a file, without the suffix of unfinished files.
 pub(crate) fn final_name(name: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = name.strip_suffix(TEMPORARY).and_then(|rest| rest.rsplit_once('.'));
-    parts.map_or(name, |(whole, _process)| whole)
+    parts.filter(|(_, process)| is_number(process)).map_or(name, |(whole, _)| whole)
 }
 
 /// A file with a temporary name until [`finish`](Self::finish), so that no reader takes a part for
-/// the whole.
+/// the whole. Without it, as after an error, the file is removed.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     pub(crate) file: File,
     path: PathBuf,
     temporary: PathBuf,
+    is_finished: bool,
 }
 
 impl NewFile {
@@ -110,15 +160,32 @@ impl NewFile {
     pub(crate) fn create(path: &Path) -> Result<Self, FileError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}{TEMPORARY}", std::process::id()));
-        let file = change(|| File::create(&temporary)).at(path)?;
-        Ok(Self { file, path: path.to_owned(), temporary: temporary.into() })
+        let temporary = PathBuf::from(temporary);
+        let file = change(|| {
+            // An earlier process with this number may have left a file, and a stranger a link.
+            match fs::remove_file(&temporary) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => File::create_new(&temporary),
+            }
+        });
+        Ok(Self { file: file.at(path)?, path: path.to_owned(), temporary, is_finished: false })
     }
 
     /// Gives the file its name, after its contents are on the disk: after a power failure, too, it is
     /// whole or absent.
-    pub(crate) fn finish(self) -> Result<(), FileError> {
+    pub(crate) fn finish(mut self) -> Result<(), FileError> {
         self.file.sync_all().at(&self.path)?;
-        change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)
+        change(|| fs::rename(&self.temporary, &self.path)).at(&self.path)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = change(|| fs::remove_file(&self.temporary));
+        }
     }
 }
 
@@ -139,7 +206,10 @@ impl Lock {
 
     fn take_file(path: &Path) -> io::Result<Option<Self>> {
         loop {
-            let file = change(|| File::options().create(true).append(true).open(path))?;
+            // Neither through a link nor into a pipe.
+            let mut options = File::options();
+            options.create(true).append(true).custom_flags(O_NOFOLLOW | O_NONBLOCK);
+            let file = change(|| options.open(path))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -158,7 +228,7 @@ impl Lock {
     /// Returns true if the locked file still has this name.
     fn is_current(&self) -> io::Result<bool> {
         let of = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        match fs::metadata(&self.path) {
+        match fs::symlink_metadata(&self.path) {
             Ok(named) => Ok(of(named) == of(self.file.metadata()?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),

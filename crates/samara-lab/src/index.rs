@@ -7,7 +7,7 @@ use samara_report::words::plural;
 use samara_report::{Card, Page, Part, Section};
 use serde::Deserialize;
 
-use crate::results::{Headline, utc};
+use crate::results::{Headline, read_json, utc};
 
 /// The part of a summary that a card shows.
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ pub fn page(folder: &Path) -> Result<Page, String> {
 /// The time of a result in seconds since 1970, and its card; `None` without a readable summary.
 fn card(directory: &Path) -> Option<(u64, Card)> {
     let file = directory.join("summary.json");
-    let summary: Summary = serde_json::from_str(&std::fs::read_to_string(&file).ok()?).ok()?;
+    let summary: Summary = read_json(&file).ok()?;
     let Headline { origin, finding, figure, passes, expectations: [held, all] } = summary.headline;
     let written = || file.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
     let at = origin.as_ref().map(|origin| origin.finished_unix_s);

@@ -115,9 +115,12 @@ fn absent_tables(summary: &results::Summary) -> Option<String> {
     Some(format!("{} has no {table}.parquet: {reason}.{more}", run.name))
 }
 
-pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<(), String> {
+/// Writes the page and its figures. Returns the figures that are left out, with the reasons.
+pub fn write(page: &Page, directory: &ResultsDirectory) -> Result<Vec<String>, String> {
+    let (files, failed) = page.files();
     let write = |(name, bytes): (String, Vec<u8>)| directory.bytes(&name, &bytes);
-    page.files()?.into_iter().try_for_each(|file| write(file).map_err(|error| error.to_string()))
+    files.into_iter().try_for_each(|file| write(file).map_err(|error| error.to_string()))?;
+    Ok(failed)
 }
 
 /// Prepends a sentence on failed expectations to the key sentences.

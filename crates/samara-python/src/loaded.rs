@@ -181,6 +181,7 @@ impl Loaded {
         let page = py.detach(|| report::page(&loaded, &findings));
         findings.summary.headline.take(&page, findings.is_complete);
         if let Some(directory) = &directory {
+            directory.summary(&findings.summary).map_err(errors::directory)?;
             py.detach(|| report::write(&page, directory)).map_err(errors::directory)?;
             directory.finish(&findings.summary, findings.is_complete).map_err(errors::directory)?;
         }

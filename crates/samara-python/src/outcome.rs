@@ -212,6 +212,7 @@ impl Outcome {
             for ((point, run), tables) in runs {
                 directory.run_tables(point, run, &here(tables)).map_err(errors::directory)?;
             }
+            directory.summary(&self.findings.summary).map_err(errors::directory)?;
             report::write(&self.page, &directory).map_err(errors::directory)?;
             directory.finish(&self.findings.summary, self.findings.is_complete).map_err(errors::directory)
         })

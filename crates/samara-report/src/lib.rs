@@ -12,5 +12,6 @@ pub use draw::{
 };
 pub use html::DEADLINE_MAX;
 pub use section::{
-    Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, plain,
+    Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, code,
+    plain,
 };

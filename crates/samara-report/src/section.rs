@@ -51,14 +51,18 @@ impl Page {
     }
 
     /// The files of the page: names and contents. A figure that is too large for PNG is written as
-    /// SVG only.
-    pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+    /// SVG only, and so is one that cannot be drawn: the second part has the reason for each of these.
+    pub fn files(&self) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         let mut files = vec![("report.html".to_owned(), self.html().into_bytes())];
+        let mut failed = Vec::new();
         for (name, svg) in self.figures() {
-            files.extend(small_png(&svg)?.map(|png| (format!("figures/{name}.png"), png)));
+            match small_png(&svg) {
+                Ok(png) => files.extend(png.map(|png| (format!("figures/{name}.png"), png))),
+                Err(error) => failed.push(format!("{name}.png is left out: {error}")),
+            }
             files.push((format!("figures/{name}.svg"), svg.into_bytes()));
         }
-        Ok(files)
+        (files, failed)
     }
 
     /// The title, the table and the sentences that a terminal shows.
@@ -239,10 +243,34 @@ impl Table {
     }
 }
 
-/// Escapes a text for a Markdown table: neither columns, nor elements, links and images.
+/// Escapes a text for Markdown, which may come from somebody else's result: neither columns, nor
+/// elements, links and images, and sites notify nobody. Code stays as it is.
 pub fn plain(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;").replace('[', "\\[")
+    let inner = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    if inner.is_some_and(|inner| !inner.contains('`')) {
+        return text.replace('|', "\\|");
+    }
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '[' | '`' => plain.extend(['\\', c]),
+            '<' => plain += "&lt;",
+            // Names and numbers behind these become links.
+            '@' | '#' => plain.extend([c, ZERO_WIDTH_SPACE]),
+            '\n' | '\r' => plain.push(' '),
+            c => plain.push(c),
+        }
+    }
+    let broken = |start: &str, end: &str| format!("{start}{ZERO_WIDTH_SPACE}{end}");
+    plain.replace("://", &broken(":", "//")).replace("www.", &broken("www", "."))
 }
+
+/// Sets a text as code in Markdown.
+pub fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'").replace(['\n', '\r'], " "))
+}
+
+const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -343,4 +371,43 @@ pub struct Arrival {
     pub from: u32,
     /// The number of links that it crossed.
     pub hops: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Unit;
+    use crate::draw::{Bar, Scale};
+
+    #[test]
+    fn names_of_others_are_no_markdown() {
+        let name = "@all <b> [a](http://b.c) ![x](y) `z` #7 www.b.c | 1\n2";
+        let plain = plain(name);
+        for part in ["@all", "<b>", "http://", "#7", "www.", "\n"] {
+            assert!(!plain.contains(part), "{part}: {plain}");
+        }
+        let row = Row::new(code(name), vec![code("a.b"), name.to_owned()]);
+        let table = Table::new(["run", "metric", ""], 2, vec![row]).markdown(9);
+        let line = table.lines().nth(2).expect("a row");
+        assert!(
+            line.starts_with("| `@all <b> [a](http://b.c) ![x](y) 'z' #7 www.b.c \\| 1 2` | `a.b` | @"),
+            "{line}"
+        );
+        assert_eq!(table.lines().count(), 3, "{table}");
+    }
+
+    #[test]
+    fn figure_that_cannot_be_drawn_costs_no_other_file() {
+        let scale = || Scale::linear("", 0.0..1.0, Unit::Share);
+        let bars = |title: &str| {
+            let rows = vec![Bar { name: "a".to_owned(), dot: Some(0.5), ..Bar::default() }];
+            Bars { title: title.to_owned(), scale: scale(), rows, key: Vec::new() }
+        };
+        let figures = vec![Figure::new("bad", "", bars("a\u{1}")), Figure::new("good", "", bars("a"))];
+        let page = Page { sections: vec![Section::new("h", "", Part::Figures(figures))], ..Page::default() };
+        let (files, failed) = page.files();
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["report.html", "figures/bad.svg", "figures/good.png", "figures/good.svg"]);
+        assert!(failed[0].starts_with("bad.png is left out: figure: "), "{failed:?}");
+    }
 }

@@ -108,6 +108,11 @@ impl TraceReader<BufReader<File>> {
     /// The file cannot be opened or read.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let io_error = |error| TraceError::Io { path: path.to_owned(), error };
+        // A pipe or a device in the directory of somebody else may have no end.
+        if !std::fs::metadata(path).map_err(io_error)?.is_file() {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "is not a file");
+            return Err(io_error(error));
+        }
         let file = File::open(path).map_err(io_error)?;
         let mut source = BufReader::with_capacity(1 << 16, file);
         let format = detect(source.fill_buf().map_err(io_error)?);

@@ -99,7 +99,7 @@ fn first(options: &RunOptions, ranks: &mut Counted<'_>) -> Result<ExitCode, Stri
     }
     measure(session, options, ranks).or_else(|message| {
         // Printed before `give_up`, which may end this process as well.
-        eprintln!("samara: {message}");
+        crate::terminal::complain(format_args!("samara: {message}"));
         ranks.give_up();
         Ok(ExitCode::from(crate::BAD_INPUT))
     })

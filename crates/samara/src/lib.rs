@@ -14,9 +14,9 @@ mod real;
 mod session;
 mod sources;
 mod sweep;
+mod terminal;
 mod torture;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ use samara_lab::results::{Saved, write_named};
 use samara_lab::run::RunOptions;
 use samara_lab::usage::processors;
 use samara_sim::Ranks;
-use serde::Serialize;
+use terminal::{print, print_json};
 
 const CROSSED: u8 = 1;
 /// Exit status for wrong input.
@@ -97,7 +97,7 @@ pub fn command_line(ranks: Option<&mut dyn Ranks>) -> ExitCode {
         (verb, None) => single_process(verb),
     };
     outcome.unwrap_or_else(|message| {
-        eprintln!("{}: {message}", program());
+        terminal::complain_as_program(message);
         ExitCode::from(BAD_INPUT)
     })
 }
@@ -153,7 +153,7 @@ fn refuse(mut error: clap::Error) -> ! {
     }
     let has_suggestion = error.get(ContextKind::SuggestedArg).is_some();
     let _ = error.print();
-    let words: Vec<String> = std::env::args().collect();
+    let words: Vec<String> = words().collect();
     let verb = words.get(1).map_or("", String::as_str);
     let key =
         words.windows(3).find(|words| words[0] == "--set" && words[2] == unknown).map(|words| &words[1]);
@@ -178,9 +178,15 @@ fn refuse(mut error: clap::Error) -> ! {
         None => String::new(),
     };
     if !tip.is_empty() {
-        eprintln!("\n  tip: {tip}");
+        terminal::complain(format_args!("\n  tip: {tip}"));
     }
     std::process::exit(error.exit_code())
+}
+
+/// Returns the words of the command. Those that are not UTF-8 are only shown, so that the nearest text
+/// is enough.
+pub(crate) fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }
 
 /// Returns the name of this program, as at the start of its errors.
@@ -229,20 +235,30 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::Export { what } => export::run(&what),
         Verb::Dashboard(options) => dashboard::run(&options),
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut commands(), program(), &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut commands(), program(), &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
     }
 }
 
 #[cfg(not(feature = "net"))]
 fn without_sockets() -> Result<ExitCode, String> {
-    let arguments: Vec<String> = std::env::args().skip(1).map(|word| args::quoted(&word)).collect();
+    let arguments: Vec<String> = words().skip(1).map(|word| args::quoted(&word)).collect();
     let arguments = arguments.join(" ");
     if samara_spec::family::has_added() {
         return Err(format!("this program has no real sockets; use `samara {arguments}`, built with them"));
     }
     Err(format!("built without real sockets; use `cargo run --release --features net -- {arguments}`"))
+}
+
+/// Rejects a default directory that is a link: somebody else may have chosen where it leads.
+fn reject_link(path: &Path) -> Result<(), String> {
+    if path.is_symlink() {
+        let path = path.display();
+        return Err(format!("{path}: is a symbolic link; name the directory of the results with --out"));
+    }
+    Ok(())
 }
 
 fn own_program() -> Result<PathBuf, String> {
@@ -251,25 +267,14 @@ fn own_program() -> Result<PathBuf, String> {
 
 /// Calls `end` when standard input closes, which happens when the parent process ends.
 fn at_end_of_stdin(end: impl FnOnce() + Send + 'static) {
-    std::thread::spawn(|| {
+    let started = std::thread::Builder::new().spawn(|| {
         // Discards the input up to its end or an error.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         end();
     });
-}
-
-/// Prints a text. A reader that has closed the pipe is no error.
-fn print(text: &str) -> Result<ExitCode, String> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}"))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+    if let Err(error) = started {
+        terminal::complain_as_program(format_args!("does not end with its parent process: {error}"));
     }
-}
-
-fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
-    print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
 }
 
 fn list(names_only: bool) -> Result<ExitCode, String> {
@@ -344,10 +349,8 @@ fn compare(options: &CompareOptions) -> Result<ExitCode, String> {
     };
     print(&text)?;
     for crossed in &crossed {
-        eprintln!(
-            "✗ {}: {}: {}; allowed: {}",
-            crossed.run, crossed.metric, crossed.change, crossed.threshold
-        );
+        let Crossed { run, metric, change, threshold } = crossed;
+        terminal::complain(format_args!("✗ {run}: {metric}: {change}; allowed: {threshold}"));
     }
     Ok(if crossed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CROSSED) })
 }

@@ -9,7 +9,7 @@ use crate::args::quoted;
 
 /// Returns the origin of the results of this process, which ends now.
 pub(crate) fn origin() -> Origin {
-    let mut words: Vec<String> = std::env::args().collect();
+    let mut words: Vec<String> = crate::words().collect();
     if let Some(program) = words.first_mut() {
         let name = Path::new(&*program).file_name().map(|name| name.to_string_lossy().into_owned());
         *program = name.unwrap_or_else(crate::program);

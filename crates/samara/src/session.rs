@@ -1,7 +1,7 @@
 //! `samara run`, and its common part with `samara testbed`: results directories, progress and
 //! interrupts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Format, OutputOptions, RunOptions, ScenarioOptions};
 use crate::live::{Live, RunLive};
+use crate::terminal::{complain, complain_as_program, print, print_json};
 
 pub(crate) const NOT_MET: u8 = 1;
 /// Steps of the progress bar for each run.
@@ -49,10 +50,9 @@ impl Session {
         measure(&mut loaded, output.quiet)?;
         Expectation::all_of(&loaded)?;
         let directory = match &output.out {
-            Some(path) => ResultsDirectory::create(path, &loaded, output.force),
+            Some(path) => ResultsDirectory::create(path, &loaded, output.force).map_err(|e| e.to_string()),
             None => create_default(&loaded, output.force),
-        }
-        .map_err(|error| error.to_string())?;
+        }?;
         let stop = stop_on_interrupt()?;
         let live = Live::start(directory.path(), &loaded.points)?;
         Ok(Self { loaded, directory, format: output.format, stop, start, live, processes: Vec::new() })
@@ -73,10 +73,11 @@ impl Session {
         let mut findings = Findings::of(loaded, results, used)?;
         let page = report::page(loaded, &findings);
         findings.summary.headline.take(&page, findings.is_complete);
+        self.directory.summary(&findings.summary).map_err(|error| error.to_string())?;
         // Of no run, every sentence of the report would be true.
         let is_empty = findings.results.is_empty();
         if !is_empty {
-            report::write(&page, &self.directory)?;
+            report::write(&page, &self.directory)?.iter().for_each(complain_as_program);
         }
         let is_complete = findings.is_complete;
         self.directory.finish(&findings.summary, is_complete).map_err(|error| error.to_string())?;
@@ -86,13 +87,12 @@ impl Session {
             show(self.format, &findings, &loaded.changes, &page, self.directory.path())?;
         }
         Ok(if !is_complete {
-            eprintln!(
-                "{}: interrupted; {} of {} runs are in {}",
-                crate::program(),
+            complain_as_program(format_args!(
+                "interrupted; {} of {} runs are in {}",
                 findings.results.len(),
                 loaded.points.len(),
                 self.directory.path().display()
-            );
+            ));
             ExitCode::from(INTERRUPTED)
         } else if findings.checked.iter().any(ExpectationResult::fails) {
             ExitCode::from(NOT_MET)
@@ -107,14 +107,14 @@ fn measure(loaded: &mut Loaded, quiet: bool) -> Result<(), String> {
     let Some(costs) = measure_costs(loaded).map_err(|error| error.to_string())? else { return Ok(()) };
     if !quiet {
         let named: Vec<String> = costs.iter().map(|(kind, span)| format!("{} {span}", kind.name())).collect();
-        eprintln!("measured on one core of this machine: {}", named.join(", "));
+        complain(format_args!("measured on one core of this machine: {}", named.join(", ")));
     }
     Ok(())
 }
 
 pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
     for note in loaded.notes.iter().filter(|_| !quiet) {
-        eprintln!("{}: note: {note}", crate::program());
+        complain_as_program(format_args!("note: {note}"));
     }
 }
 
@@ -122,18 +122,20 @@ pub(crate) fn print_notes(loaded: &Loaded, quiet: bool) {
 ///
 /// If that holds a finished result or is being written, creates the first of `…-2`, `…-3` and so on
 /// that does not. `force` overwrites a finished result in the first only.
-fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, DirectoryError> {
+fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, String> {
     let seed = loaded.points.first().map_or(1, |point| point.seed);
     let first = Path::new("results").join(format!("{}-seed{seed}", loaded.scenario.scenario.name));
+    crate::reject_link(&first)?;
     let mut created = ResultsDirectory::create(&first, loaded, force);
     for number in 2.. {
         if !matches!(created, Err(DirectoryError::Finished(_) | DirectoryError::Busy(_))) {
             break;
         }
-        let path = format!("{}-{number}", first.display());
-        created = ResultsDirectory::create(Path::new(&path), loaded, false);
+        let path = PathBuf::from(format!("{}-{number}", first.display()));
+        crate::reject_link(&path)?;
+        created = ResultsDirectory::create(&path, loaded, false);
     }
-    created
+    created.map_err(|error| error.to_string())
 }
 
 pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
@@ -171,7 +173,7 @@ fn show(
 ) -> Result<(), String> {
     let Findings { summary, checked, .. } = findings;
     if format == Format::Json {
-        crate::print_json(summary)?;
+        print_json(summary)?;
     } else {
         let mut text = page.terminal();
         for change in changes {
@@ -186,11 +188,11 @@ fn show(
             path.join("report.html").display()
         );
         text += &processes(&summary.processes);
-        crate::print(&text)?;
+        print(&text)?;
     }
     for run in &summary.runs {
         for doubt in run.real.iter().flat_map(|real| &real.doubts) {
-            eprintln!("samara: {}: doubtful: {doubt}", run.name);
+            complain(format_args!("samara: {}: doubtful: {doubt}", run.name));
         }
     }
     print_expectations(checked, format);
@@ -202,10 +204,10 @@ pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format)
     let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
     let shown = if format == Format::Table { held } else { Vec::new() };
     for line in ExpectationResult::lines(shown.into_iter().chain(missed)) {
-        eprintln!("{line}");
+        complain(line);
     }
     if outcomes.iter().any(|outcome| !outcome.counts && !outcome.holds) {
-        eprintln!("– expectations: {ADVISORY}");
+        complain(format_args!("– expectations: {ADVISORY}"));
     }
 }
 
@@ -291,6 +293,7 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>, String> {
 pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<(), String> {
     let signals = Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| format!("cannot listen for interrupts: {error}"))?;
-    std::thread::spawn(move || signals.forever().for_each(|_| handle()));
-    Ok(())
+    let listen = move || signals.forever().for_each(|_| handle());
+    let started = std::thread::Builder::new().spawn(listen).map(drop);
+    started.map_err(|error| format!("cannot listen for interrupts: {error}"))
 }

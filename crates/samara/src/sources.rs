@@ -4,12 +4,18 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use samara_lab::reference::PublishedComparison;
+use samara_lab::results::write_named;
 use samara_lab::sources::{Ours, Runs, compared, figures, page, runs};
+use samara_scenario::file;
 use samara_spec::PublishedFigure;
 use serde::Deserialize;
 
 use crate::args::SourcesOptions;
 use crate::session::NOT_MET;
+use crate::terminal::{complain, print};
+
+/// Maximum size of the summary of a run.
+const SUMMARY_BYTES_MAX: u64 = 256 << 20;
 
 /// The part of `summary.json` that this command reads.
 #[derive(Deserialize)]
@@ -50,18 +56,18 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
     }
     let page = page(&ours);
     match &options.run {
-        None => _ = crate::print(&page.text)?,
+        None => _ = print(&page.text)?,
         Some(directory) => {
             let json = serde_json::to_string_pretty(&ours).map_err(|error| error.to_string())? + "\n";
             for (file, text) in [("sources.md", &page.text), ("results.json", &json)] {
                 let path = directory.join(file);
-                std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+                write_named(&path, text)?;
             }
-            println!("{}", directory.join("sources.md").display());
+            print(&format!("{}\n", directory.join("sources.md").display()))?;
         }
     }
     for line in &page.open {
-        eprintln!("\u{2717} {line}");
+        complain(format_args!("\u{2717} {line}"));
     }
     Ok(if page.open.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
 }
@@ -69,7 +75,7 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
 /// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
 fn simulate(name: &str, Runs { only, set, .. }: &Runs, out: &Path) -> Result<(), String> {
     let which = if only.is_empty() { "all runs".to_owned() } else { only.join(", ") };
-    eprintln!("samara: {name}: {which} {}", set.join(" "));
+    complain(format_args!("samara: {name}: {which} {}", set.join(" ")));
     let only = only.iter().flat_map(|run| ["--only", run]);
     let set = set.iter().flat_map(|set| ["--set", set]);
     let mut command = Command::new(crate::own_program()?);
@@ -89,7 +95,7 @@ fn simulate(name: &str, Runs { only, set, .. }: &Runs, out: &Path) -> Result<(),
 fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<PublishedComparison>, String> {
     let path = out.join("summary.json");
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
+    let text = file::read_text(&path, SUMMARY_BYTES_MAX).map_err(|error| failed(&error))?;
     let summary: Summary = serde_json::from_str(&text).map_err(|error| failed(&error))?;
     Ok(summary.published.into_iter().filter(|known| figures.contains(&known.figure)).collect())
 }

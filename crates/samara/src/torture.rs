@@ -1,16 +1,18 @@
 //! `samara torture`: a search for scenarios in which a protocol breaks its promises.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use samara_lab::results::write_named;
 use samara_lab::torture::{Options, Source, Tally, Violation, search};
 use samara_lab::usage::processors;
 
 use crate::args::TortureOptions;
 use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt};
+use crate::terminal::print;
 
 /// Number of runs without `--runs` and `--time`, and for a scenario in place of a family.
 const RUNS: u64 = 300;
@@ -81,24 +83,23 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
         virtual_nanos as f64 / 3.6e12,
         if stop.load(Ordering::SeqCst) { " (interrupted)" } else { "" },
     );
-    crate::print(&text)?;
+    print(&text)?;
     Ok(found)
 }
 
 /// Prints a violation, and keeps its scenario.
 fn report(source: &Source, violation: &Violation, options: &TortureOptions) -> Result<(), String> {
     let file = options.out.join(format!("{}-{}-{}.toml", source.name(), options.seed, violation.run));
-    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     std::fs::create_dir_all(&options.out).map_err(|error| {
         let out = options.out.display();
         format!("{out}: the directory cannot be created ({error}); choose another directory with --out")
     })?;
-    std::fs::write(&file, &violation.text).map_err(failed)?;
+    write_named(&file, &violation.text)?;
     let mut text = format!("{}: run {} breaks promises:\n", source.name(), violation.run);
     violation.broken.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
     text += &format!("After {} smaller scenarios, this one still does:\n", violation.tried);
     violation.smallest.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
     text += &violation.text.lines().map(|line| format!("    {line}\n")).collect::<String>();
     text += &format!("Repeat it with: {} torture {}\n", crate::program(), file.display());
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))
+    print(&text).map(drop)
 }

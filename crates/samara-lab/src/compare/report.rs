@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use samara_report::words::{MISSING, capitalised, plural};
 use samara_report::{
-    Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, plain,
+    Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, code, plain,
 };
 
 use super::{Change, Compared, Crossed, Verdict};
@@ -46,18 +46,18 @@ impl Compared {
     pub fn markdown(&self, crossed: &[Crossed]) -> String {
         let [a, b] = self.names();
         let line = |Crossed { run, metric, change, threshold }: &Crossed| {
-            format!("- {}, `{metric}`: {change}; allowed: `{threshold}`\n", plain(run))
+            format!("- {}, {}: {}; allowed: {}\n", plain(run), code(metric), plain(change), code(threshold))
         };
         let mut text: String = crossed.iter().map(line).collect();
         if !crossed.is_empty() {
             text = format!("**Thresholds are exceeded:**\n\n{text}\n");
         }
-        let _ = writeln!(text, "`{a}` and `{b}`: {}.\n", self.counted());
+        let _ = writeln!(text, "{} and {}: {}.\n", code(&a), code(&b), self.counted());
         let row = |change: &Change| {
             let verdict = change.verdict();
             let strong = if matches!(verdict, Verdict::Better | Verdict::Worse) { "**" } else { "" };
             let verdict = format!("{strong}{}{strong}", verdict.word());
-            let cells = [vec![format!("`{}`", change.metric)], change.cells(), vec![verdict]];
+            let cells = [vec![code(&change.metric)], change.cells(), vec![verdict]];
             Row::new(change.name(), cells.concat())
         };
         let rows: Vec<Row> = self.headlines().map(row).collect();

@@ -47,3 +47,24 @@ fn lock_has_one_owner_and_leaves_no_file() {
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     fs::remove_dir_all(&directory).unwrap();
 }
+
+/// A file that is not finished leaves nothing, and a link with its temporary name is not followed.
+#[test]
+fn unfinished_files_are_removed() {
+    let directory = std::env::temp_dir().join(format!("samara-files-drop-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (path, mine) = (directory.join("a"), directory.join("mine"));
+    fs::write(&mine, "mine").unwrap();
+    let temporary = directory.join(format!("a.{}.tmp", std::process::id()));
+    std::os::unix::fs::symlink(&mine, &temporary).unwrap();
+    let mut new = NewFile::create(&path).unwrap();
+    new.file.write_all(b"half").unwrap();
+    assert_eq!(kind(&temporary), Some(Kind::File));
+    drop(new);
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    assert_eq!(entries(&directory).unwrap(), ["mine"]);
+    let failed = write_named_by(&path, |_| Err::<(), _>("no more room".to_owned())).unwrap_err();
+    assert!(failed.contains("no more room"), "{failed}");
+    assert_eq!(entries(&directory).unwrap(), ["mine"]);
+    fs::remove_dir_all(&directory).unwrap();
+}

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use samara_scenario::file;
 
 /// A column with an optional value for each row.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +250,7 @@ impl Rows {
         mut take: impl FnMut(&Self) -> Option<()>,
     ) -> Result<(), String> {
         let mut read = || -> ParquetResult<()> {
-            let file = SerializedFileReader::new(File::open(path)?)?;
+            let file = SerializedFileReader::new(file::open(path)?)?;
             let schema = file.metadata().file_metadata().schema_descr();
             let place = |name: &&str| {
                 let at = schema.columns().iter().position(|column| column.name() == *name);

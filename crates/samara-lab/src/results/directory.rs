@@ -1,7 +1,8 @@
 //! A results directory: all files needed to view a result again and to reproduce it.
 //!
 //! The mark `unfinished` exists while the directory is being written; `complete` replaces it at the
-//! end. Foreign files are never removed, and a finished result only on request.
+//! end. Foreign files are never removed, and a finished result only on request. A link, a pipe or a
+//! device is foreign, whatever its name.
 //!
 //! One process at a time writes the directory and holds the lock. The marks describe the directory
 //! even after a kill: with `complete` it is complete; with `unfinished` alone the next run may
@@ -18,25 +19,27 @@ use thiserror::Error;
 
 use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
-use crate::files::{self, FileError, LOCK, Lock};
+use crate::files::{self, FileError, Kind, LOCK, Lock};
 
 const COMPLETE: &str = "complete";
 const UNFINISHED: &str = "unfinished";
+/// Maximum number of bytes in the name of a run's directory. The names of its live files are longer.
+const NAME_BYTES_MAX: usize = 200;
 /// The file that lists the scenario's input files with their digests.
 const INPUTS: &str = "inputs.json";
-/// The names of all entries of a result.
-const PARTS: [&str; 11] = [
-    COMPLETE,
-    UNFINISHED,
-    LOCK,
-    "scenario.toml",
-    INPUTS,
-    "summary.json",
-    "report.html",
-    "figures",
-    "runs",
-    "nodes",
-    "live",
+/// The names of all entries of a result, with their kinds.
+const PARTS: [(&str, Kind); 11] = [
+    (COMPLETE, Kind::File),
+    (UNFINISHED, Kind::File),
+    (LOCK, Kind::File),
+    ("scenario.toml", Kind::File),
+    (INPUTS, Kind::File),
+    ("summary.json", Kind::File),
+    ("report.html", Kind::File),
+    ("figures", Kind::Directory),
+    ("runs", Kind::Directory),
+    ("nodes", Kind::Directory),
+    ("live", Kind::Directory),
 ];
 
 /// The reason why a results directory cannot be used.
@@ -58,6 +61,12 @@ pub enum DirectoryError {
     /// Two runs would write the same files.
     #[error("the runs \"{0}\" and \"{1}\" would both be in runs/{2}; rename one of them")]
     SameName(String, String, String),
+    /// A run has a name too long for a directory, of this many bytes.
+    #[error(
+        "the name of a run with the values of the sweep and the seed has {0} bytes, and a directory's at most \
+         {NAME_BYTES_MAX}: \"{1}\"; use shorter ones"
+    )]
+    LongName(usize, String),
     /// A file that the scenario names cannot be read.
     #[error("{0}")]
     Input(String),
@@ -95,6 +104,9 @@ impl ResultsDirectory {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         for point in &loaded.points {
             let directory = point_name(point);
+            if directory.len() > NAME_BYTES_MAX {
+                return Err(DirectoryError::LongName(directory.len(), directory));
+            }
             if let Some(other) = names.insert(directory.clone(), point.name()) {
                 return Err(DirectoryError::SameName(other, point.name(), directory));
             }
@@ -196,10 +208,15 @@ impl ResultsDirectory {
         Ok(files::write(&self.path.join(name), bytes)?)
     }
 
-    /// Writes the summary and, if the result is complete, the mark `complete`.
-    pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
+    /// Writes the summary. It comes before pages and figures, so that an error in these does not cost
+    /// the measurements.
+    pub fn summary(&self, summary: &Summary) -> Result<(), DirectoryError> {
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
-        self.text("summary.json", &(json + "\n"))?;
+        self.text("summary.json", &(json + "\n"))
+    }
+
+    /// Writes the mark `complete`, if the result is.
+    pub fn finish(&self, summary: &Summary, complete: bool) -> Result<(), DirectoryError> {
         if complete {
             // The mark follows the names of all other files.
             let runs = self.path.join("runs");
@@ -219,14 +236,20 @@ fn parts(path: &Path, force: bool) -> Result<Vec<String>, DirectoryError> {
     let names = files::entries(path)?;
     // Read the marks after the entries, and in this order: a finishing process sets `complete`
     // before it removes `unfinished`.
-    let is_unfinished = path.join(UNFINISHED).exists();
-    let is_complete = path.join(COMPLETE).exists();
+    let is_unfinished = files::kind(&path.join(UNFINISHED)) == Some(Kind::File);
+    let is_complete = files::kind(&path.join(COMPLETE)) == Some(Kind::File);
     if is_complete && !force {
         return Err(DirectoryError::Finished(path.to_path_buf()));
     }
     // A directory that contains only a `scenario.toml` is a user's project.
     let is_marked = is_unfinished || is_complete;
-    let is_part = |name: &str| is_marked && PARTS.contains(&files::final_name(name));
+    let is_part = |name: &str| {
+        let whole = files::final_name(name);
+        let part = PARTS.iter().find(|(part, _)| *part == whole);
+        let part = part.map(|(_, kind)| if whole == name { *kind } else { Kind::File });
+        // The lock of another process may be gone by now.
+        is_marked && part.is_some_and(|part| files::kind(&path.join(name)).is_none_or(|kind| kind == part))
+    };
     match names.iter().find(|name| !is_part(name)) {
         Some(entry) => Err(DirectoryError::Foreign { path: path.to_path_buf(), entry: entry.clone() }),
         None => Ok(names),

@@ -1,10 +1,12 @@
 //! Reads the results directories of runs, testbeds and sweeps for comparison.
 
 use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use samara_scenario::keys;
+use samara_scenario::{file, keys};
+use samara_spec::TEXT_BYTES_MAX;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
@@ -14,6 +16,8 @@ use super::{Origin, Summary};
 
 /// Maximum number of points of a curve; more make no visible difference.
 const CURVE_MAX: usize = 400;
+/// Maximum size of a document; the summary of the largest sweep has half as much.
+const JSON_BYTES_MAX: u64 = 1 << 30;
 
 /// A results directory.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ enum Tables {
 impl Tables {
     fn has(&self, name: &str) -> bool {
         match self {
-            Self::Directory(path) => path.join(name).with_extension("parquet").exists(),
+            Self::Directory(path) => path.join(name).with_extension("parquet").is_file(),
             Self::Memory(tables) => tables.contains_key(name),
         }
     }
@@ -246,7 +250,7 @@ impl SavedRun {
 /// Reads the values of a scenario, by key; empty if there is none. Expectations, published figures and
 /// descriptions are left out, since they change no result.
 fn configuration(path: &Path) -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = file::read_text(path, TEXT_BYTES_MAX).unwrap_or_default();
     let Ok(table) = text.parse::<toml::Table>() else { return BTreeMap::new() };
     let mut rows = Vec::new();
     keys::flatten("", &toml::Value::Table(table), &mut rows);
@@ -270,8 +274,12 @@ pub(crate) fn without_seed(parameters: &Map<String, Value>) -> Map<String, Value
 }
 
 pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = file::open(path).map_err(|error| fail(&error))?;
+    if file.metadata().is_ok_and(|data| data.len() > JSON_BYTES_MAX) {
+        return Err(fail(&format_args!("has more than {} MiB", JSON_BYTES_MAX >> 20)));
+    }
+    serde_json::from_reader(BufReader::new(file.take(JSON_BYTES_MAX))).map_err(|error| fail(&error))
 }
 
 /// Returns values with equal weights. Missing values have the same weight but never occur.

@@ -284,12 +284,23 @@ pub fn run_all<W: Watch>(
             }
         }
     };
-    std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    with_threads(workers, work);
     if let Some(message) = lock(&failure).take() {
         return Err(message);
     }
     let inner = |result: Mutex<Option<Outcome>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(results.into_iter().map(inner).collect())
+}
+
+/// Calls a function on this thread and on further ones, `threads` in all, or as many as the system
+/// starts.
+pub fn with_threads(threads: usize, work: impl Fn() + Sync) {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let _ =
+            (1..threads).try_for_each(|_| std::thread::Builder::new().spawn_scoped(scope, work).map(drop));
+        work();
+    });
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,17 +13,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use samara_scenario::keys;
+use samara_scenario::{file, keys};
 use samara_spec::Loaded;
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, points_table};
-use crate::files::{self, At, FileError, LOCK, Lock};
+use crate::files::{self, At, FileError, Kind, LOCK, Lock};
 use crate::results::tables;
 
 const ABOUT: &str = "sweep.json";
 const COMPLETE: &str = "complete";
 const SCENARIO: &str = "scenario.toml";
+const POINTS: &str = "points";
+const FIGURES: &str = "figures";
+const FAILURES: &str = "failures";
+/// The entries that this module writes, with their kinds.
+const PARTS: [(&str, Kind); 10] = [
+    (ABOUT, Kind::File),
+    (COMPLETE, Kind::File),
+    (SCENARIO, Kind::File),
+    (LOCK, Kind::File),
+    ("sweep.parquet", Kind::File),
+    ("summary.json", Kind::File),
+    ("report.html", Kind::File),
+    (POINTS, Kind::Directory),
+    (FIGURES, Kind::Directory),
+    (FAILURES, Kind::Directory),
+];
+/// Maximum size of the description of a sweep and of a point's record.
+const RECORD_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of changed keys that an error names.
 const CHANGES_MAX: usize = 5;
 
@@ -74,10 +92,17 @@ impl SweepDirectory {
         force: bool,
     ) -> Result<Opened, String> {
         let at = path.display();
+        // A link would lead to files of others.
+        let is_foreign =
+            |(name, part): &&(&str, Kind)| files::kind(&path.join(name)).is_some_and(|found| found != *part);
+        if let Some((name, _)) = PARTS.iter().find(is_foreign) {
+            return Err(format!(
+                "{at}: contains {name}, which is not that of a sweep; choose another directory with --out"
+            ));
+        }
         if path.is_dir() && !path.join(ABOUT).exists() {
             // Users who ran the commands of `samara sweep --list` may have put points here.
-            let is_part =
-                |name: &String| [LOCK, "points", "figures", ABOUT].contains(&files::final_name(name));
+            let is_part = |name: &String| [LOCK, POINTS, FIGURES, ABOUT].contains(&files::final_name(name));
             if !files::entries(path)?.iter().all(is_part) {
                 return Err(format!(
                     "{at}: contains entries that are not part of a sweep; choose another directory with --out"
@@ -86,7 +111,7 @@ impl SweepDirectory {
         }
         let created = files::create_dir_all(path);
         created.map_err(|error| format!("{error}; choose another directory with --out"))?;
-        for part in ["points", "figures"] {
+        for part in [POINTS, FIGURES] {
             files::create_dir_all(&path.join(part))?;
         }
         let lock = Lock::take(path)?;
@@ -96,11 +121,8 @@ impl SweepDirectory {
             )
         })?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
-        for part in [path.to_path_buf(), directory.points()] {
-            files::remove_temporary(&part)?;
-        }
         let (finished, strange) = directory.read(plan)?;
-        let before: About = fs::read_to_string(path.join(ABOUT))
+        let before: About = file::read_text(&path.join(ABOUT), RECORD_BYTES_MAX)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
@@ -109,6 +131,10 @@ impl SweepDirectory {
             return Err(format!(
                 "{at}: {count} finished points do not belong to this sweep: {why}; choose another directory with --out, or remove them with --force"
             ));
+        }
+        // Only now is it clear that the directory belongs to this sweep.
+        for part in [path.to_path_buf(), directory.points()] {
+            files::remove_temporary(&part)?;
         }
         // Remove the mark first, since points may be missing from here on.
         let _ = files::remove(&path.join(COMPLETE));
@@ -145,12 +171,16 @@ impl SweepDirectory {
         for name in files::entries(&points)? {
             let path = points.join(name);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let is_id = stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !is_id {
+                continue;
+            }
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json" | "parquet") if !wanted.contains(stem.as_str()) => {
                     strange.insert(stem);
                 }
                 Some("json") => {
-                    let text = fs::read_to_string(&path).at(&path)?;
+                    let text = file::read_text(&path, RECORD_BYTES_MAX).at(&path)?;
                     // A record that does not parse, as after a power failure, is run again.
                     if let Ok(record) = serde_json::from_str::<PointRecord>(&text)
                         && record.id == stem
@@ -175,12 +205,12 @@ impl SweepDirectory {
     }
 
     pub fn points(&self) -> PathBuf {
-        self.path.join("points")
+        self.path.join(POINTS)
     }
 
     /// Returns the directory of the output of failed points.
     pub fn failures(&self) -> PathBuf {
-        self.path.join("failures")
+        self.path.join(FAILURES)
     }
 
     fn point(&self, id: &str, extension: &str) -> PathBuf {
@@ -189,7 +219,7 @@ impl SweepDirectory {
 
     pub fn record(&self, id: &str) -> Result<PointRecord, String> {
         let path = self.point(id, "json");
-        let text = fs::read_to_string(&path).at(&path)?;
+        let text = file::read_text(&path, RECORD_BYTES_MAX).at(&path)?;
         Ok(serde_json::from_str(&text).at(&path)?)
     }
 
@@ -207,14 +237,18 @@ impl SweepDirectory {
         Ok(files::write(&self.path.join(name), bytes)?)
     }
 
-    /// Writes the table of all points, the summary and, if nothing is missing, the mark of a
-    /// finished sweep.
-    pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), String> {
+    /// Writes the table of all points and the summary. They come before pages and figures, so that an
+    /// error in these does not cost them.
+    pub fn summary(&self, summary: &SweepSummary) -> Result<(), String> {
         if !summary.runs.is_empty() {
             tables::write(&self.path, "sweep", &points_table(&summary.runs)?)?;
         }
         let json = serde_json::to_string_pretty(summary).unwrap_or_default();
-        self.write("summary.json", (json + "\n").as_bytes())?;
+        self.write("summary.json", (json + "\n").as_bytes())
+    }
+
+    /// Writes the mark of a finished sweep, if nothing is missing.
+    pub fn finish(&self, summary: &SweepSummary, is_complete: bool) -> Result<(), String> {
         if is_complete {
             self.write(COMPLETE, format!("{}\n", summary.digest).as_bytes())?;
         }
@@ -236,7 +270,8 @@ fn what_changed(version: &str, before: &Path, loaded: &Loaded) -> String {
         }
         rows.into_iter().collect()
     };
-    let (old, new) = (keys(&fs::read_to_string(before).unwrap_or_default()), keys(&loaded.text));
+    let (old, new) =
+        (keys(&file::read_text(before, RECORD_BYTES_MAX).unwrap_or_default()), keys(&loaded.text));
     let changed: Vec<&String> = old
         .keys()
         .chain(new.keys().filter(|key| !old.contains_key(*key)))

@@ -18,7 +18,7 @@ use samara_spec::{Loaded, Overrides, Point, load_source, load_with};
 
 use crate::explain::{Explain, Mode};
 use crate::family::{self, Family};
-use crate::run::{Audit, RunError, RunOptions, lock, run};
+use crate::run::{Audit, RunError, RunOptions, lock, run, with_threads};
 pub use draw::Draw;
 pub(crate) use general::ROUNDING;
 pub use samara_engine::units::Span;
@@ -211,7 +211,7 @@ pub fn search(
             }
         }
     };
-    std::thread::scope(|scope| (0..options.threads.max(1)).for_each(|_| drop(scope.spawn(work))));
+    with_threads(options.threads, work);
     let tally = lock(&tally).clone();
     if let Some(found) = lock(&first).take() {
         watch(&tally, Some(&found.violation(options)));

@@ -410,6 +410,6 @@ fn figure_too_large_for_png_is_written_as_svg_only() {
         .map(|(name, rows)| crate::Figure::new(name, "", bars(vec![Bar::default(); rows])));
     let section = crate::Section::new("", "", crate::Part::Figures(figures.into()));
     let page = crate::Page { sections: vec![section], ..crate::Page::default() };
-    let files: Vec<String> = page.files().unwrap().into_iter().map(|(name, _)| name).collect();
+    let files: Vec<String> = page.files().0.into_iter().map(|(name, _)| name).collect();
     assert_eq!(files, ["report.html", "figures/long.svg", "figures/short.png", "figures/short.svg"]);
 }

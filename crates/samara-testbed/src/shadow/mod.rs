@@ -11,13 +11,13 @@
 mod export;
 mod graph;
 
+use std::iter;
 use std::path::{Path, PathBuf};
-use std::{fs, iter};
 
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::statistics::Statistics;
 use samara_node::model::Publication;
-use samara_scenario::Inputs;
+use samara_scenario::{Inputs, file};
 use samara_spec::Point;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,8 @@ const DATA: &str = "shadow.data";
 const NODE_FILE: &str = "node.toml";
 const PUBLICATIONS_FILE: &str = "publications.json";
 const TRACE_FILE: &str = "trace.pb";
+/// Maximum size of a file that describes a run or has a node's counters.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 /// A node's counters before the first publication, and at the end.
 const METRICS_FILES: [&str; 2] = ["metrics-before.txt", "metrics-after.txt"];
 
@@ -119,7 +121,7 @@ pub fn gather(
 }
 
 fn read(path: &Path) -> Result<String, TestbedError> {
-    fs::read_to_string(path).map_err(TestbedError::io(format!(
+    file::read_text(path, FILE_BYTES_MAX).map_err(TestbedError::io(format!(
         "{} (was the run complete? see {} of Shadow's output)",
         path.display(),
         path.parent().unwrap_or(path).display()
@@ -128,7 +130,7 @@ fn read(path: &Path) -> Result<String, TestbedError> {
 
 fn read_run(exported: &Path) -> Result<RunFile, TestbedError> {
     let path = exported.join(RUN_FILE);
-    let text = fs::read_to_string(&path).map_err(TestbedError::io(format!(
+    let text = file::read_text(&path, FILE_BYTES_MAX).map_err(TestbedError::io(format!(
         "{} (expected a directory that `samara export shadow` wrote)",
         path.display()
     )))?;

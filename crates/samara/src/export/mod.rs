@@ -112,7 +112,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
     let exported = samara_testbed::shadow::export(point, how, &options.out)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
     for note in &exported.notes {
-        eprintln!("note: {note}");
+        crate::terminal::complain(format_args!("note: {note}"));
     }
     let (nodes, stop_s, out) = (exported.nodes, exported.stop_s, options.out.display());
     crate::print(&format!(

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use samara_lab::results::Rows;
+use samara_lab::results::{Rows, write_named_by};
 use samara_spec::columns::Columns;
 use samara_spec::load;
 use samara_trace::{
@@ -61,23 +61,37 @@ enum Source {
 
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     let source = source(options)?;
-    let wrong =
-        |error: std::io::Error| format!("{}: the file cannot be written ({error})", options.out.display());
-    let file = File::create(&options.out).map_err(wrong)?;
-    let mut out = BufWriter::new(file);
     let mut unread = Unread::default();
-    let counts = match options.format {
-        TraceFormat::Protobuf => events(&source, Format::Protobuf, &mut out, &mut unread)?,
-        TraceFormat::Json => events(&source, Format::Json, &mut out, &mut unread)?,
+    let counts = write_named_by(&options.out, |file| write(&source, options.format, file, &mut unread))?;
+    if !unread.is_empty() {
+        crate::terminal::complain(format_args!(
+            "note: the output lacks contents of the traces that this version does not know: {unread}"
+        ));
+    }
+    crate::print(&format!("{}: {counts}\n", options.out.display()))
+}
+
+/// Writes a trace, and returns what it has. `unread` gets what it lacks.
+fn write(
+    source: &Source,
+    format: TraceFormat,
+    file: &mut File,
+    unread: &mut Unread,
+) -> Result<String, String> {
+    let wrong = |error: std::io::Error| error.to_string();
+    let mut out = BufWriter::new(file);
+    let counts = match format {
+        TraceFormat::Protobuf => events(source, Format::Protobuf, &mut out, unread)?,
+        TraceFormat::Json => events(source, Format::Json, &mut out, unread)?,
         TraceFormat::Tracestat => {
             let mut packed = GzEncoder::new(&mut out, Compression::default());
-            let counts = events(&source, Format::Protobuf, &mut packed, &mut unread)?;
+            let counts = events(source, Format::Protobuf, &mut packed, unread)?;
             packed.finish().map_err(wrong)?;
             counts
         }
         TraceFormat::Perfetto | TraceFormat::Chrome => {
-            let timeline = timeline(&source, &mut unread)?;
-            let written = if options.format == TraceFormat::Perfetto {
+            let timeline = timeline(source, unread)?;
+            let written = if format == TraceFormat::Perfetto {
                 timeline.write_perfetto(&mut out)
             } else {
                 timeline.write_chrome(&mut out)
@@ -88,10 +102,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
         }
     };
     out.flush().map_err(wrong)?;
-    if !unread.is_empty() {
-        eprintln!("note: the output lacks contents of the traces that this version does not know: {unread}");
-    }
-    crate::print(&format!("{}: {counts}\n", options.out.display()))
+    Ok(counts)
 }
 
 /// Checks that all files can be opened before anything is written.

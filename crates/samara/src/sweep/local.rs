@@ -4,16 +4,17 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use samara_lab::run::{RunOptions, run as run_point};
+use samara_lab::run::{RunOptions, run as run_point, with_threads};
 use samara_lab::sweep::{Planned, PointRecord, SweepDirectory, point_id};
 use samara_lab::usage;
-use samara_scenario::Inputs;
-use samara_spec::{builtin, load_source};
+use samara_scenario::{Inputs, file};
+use samara_spec::{TEXT_BYTES_MAX, builtin, load_source};
 
 use super::{ATTEMPTS, Job, PointEvent, PointOptions, Program};
 use crate::BAD_INPUT;
@@ -38,30 +39,25 @@ pub(super) fn run(job: &Job<'_>, program: &Program, events: Sender<PointEvent>) 
     let jobs = job.jobs.unwrap_or(if job.is_large { 1 } else { available }).min(job.todo.len()).max(1);
     let threads = if job.is_large { (available / jobs).max(1) } else { 1 };
     let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            let (events, next) = (events.clone(), &next);
-            scope.spawn(move || {
-                // The receiver is gone only after the sweep has ended.
-                let report = |item| drop(events.send(item));
-                while !job.stop.load(Ordering::SeqCst) {
-                    let place = next.fetch_add(1, Ordering::SeqCst);
-                    let Some(planned) = job.todo.get(place) else { return };
-                    for attempt in 1..=ATTEMPTS {
-                        report(PointEvent::Started);
-                        match point(job, program, planned, threads) {
-                            End::Done(record) => report(PointEvent::Done(record)),
-                            End::Failed(why, true) if attempt < ATTEMPTS => {
-                                report(PointEvent::Again(place, why));
-                                continue;
-                            }
-                            End::Failed(why, _) => report(PointEvent::Failed(place, why)),
-                            End::Dropped => report(PointEvent::Dropped),
-                        }
-                        break;
+    with_threads(jobs, || {
+        // The receiver is gone only after the sweep has ended.
+        let report = |item| drop(events.send(item));
+        while !job.stop.load(Ordering::SeqCst) {
+            let place = next.fetch_add(1, Ordering::SeqCst);
+            let Some(planned) = job.todo.get(place) else { return };
+            for attempt in 1..=ATTEMPTS {
+                report(PointEvent::Started);
+                match point(job, program, planned, threads) {
+                    End::Done(record) => report(PointEvent::Done(record)),
+                    End::Failed(why, true) if attempt < ATTEMPTS => {
+                        report(PointEvent::Again(place, why));
+                        continue;
                     }
+                    End::Failed(why, _) => report(PointEvent::Failed(place, why)),
+                    End::Dropped => report(PointEvent::Dropped),
                 }
-            });
+                break;
+            }
         }
     });
     Ok(())
@@ -105,11 +101,8 @@ fn start(
     command.arg("point").arg(job.directory.scenario()).args(planned.arguments());
     command.args(["--id", &planned.id, "--end-with-stdin", "--threads", &threads.to_string()]);
     command.arg("--out").arg(job.directory.points());
-    if !job.files.as_os_str().is_empty() {
-        command.arg("--files").arg(job.files);
-    } else {
-        command.args(["--files", "."]);
-    }
+    let files = job.inputs.path();
+    command.arg("--files").arg(if files.as_os_str().is_empty() { Path::new(".") } else { files });
     // Standard input is a pipe that closes when this process ends, for whatever reason. The
     // separate process group keeps interrupts from the points, so that this process handles them.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log.try_clone()?).process_group(0).spawn()
@@ -158,7 +151,8 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     let loaded = match &options.files {
         Some(files) if builtin(&selection.scenario).is_none() => {
             let source = &selection.scenario;
-            let text = std::fs::read_to_string(source).map_err(|error| format!("{source}: {error}"))?;
+            let text = file::read_named_text(Path::new(source), TEXT_BYTES_MAX);
+            let text = text.map_err(|error| format!("{source}: {error}"))?;
             let overrides = selection.overrides(seed.as_slice(), &options.grid);
             load_source(source, &text, Inputs::directory(files), &overrides)
                 .map_err(|error| error.to_string())?

@@ -18,6 +18,7 @@ use samara_lab::sweep::{
     FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
 };
 use samara_report::Page;
+use samara_scenario::Inputs;
 use samara_spec::Loaded;
 use sha2::{Digest, Sha256};
 
@@ -26,6 +27,7 @@ pub(crate) use local::run_one;
 
 use crate::args::{Format, quoted};
 use crate::session::{INTERRUPTED, NOT_MET, print_expectations, print_notes, stop_on_interrupt};
+use crate::terminal::{complain, complain_as_program};
 use args::Place;
 
 const FAILED: u8 = 3;
@@ -35,7 +37,7 @@ const ATTEMPTS: u32 = 2;
 /// The task of an engine: the points to run.
 struct Job<'a> {
     directory: &'a SweepDirectory,
-    files: &'a Path,
+    inputs: &'a Inputs,
     todo: Vec<&'a Planned>,
     /// Requested number of points that run at once.
     jobs: Option<usize>,
@@ -81,6 +83,9 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     if options.list {
         return list(options, &planned, &path);
     }
+    if options.out.is_none() {
+        crate::reject_link(&path)?;
+    }
     let program = Program::own()?;
     let opened = SweepDirectory::open(&path, &loaded, &planned, &program.sha256, options.force)?;
     let stop = stop_on_interrupt()?;
@@ -99,18 +104,21 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let is_complete = summary.runs.len() == planned.len();
     let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
     summary.headline.take(&page, is_complete);
-    page.files()?.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))?;
+    directory.summary(&summary)?;
+    let (files, failed) = page.files();
+    files.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))?;
+    failed.iter().for_each(complain_as_program);
     directory.finish(&summary, is_complete)?;
     show(options.format, &summary, &page, directory.path())?;
     print_expectations(&outcomes, options.format);
     let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
     if !is_complete {
-        eprintln!(
+        complain(format_args!(
             "samara: {} of {} points are in {}; run the same command to resume",
             summary.runs.len(),
             planned.len(),
             directory.path().display()
-        );
+        ));
     }
     Ok(if interrupted {
         ExitCode::from(INTERRUPTED)
@@ -133,25 +141,24 @@ fn gather(
 ) -> Result<(SweepDirectory, Gathered), String> {
     let Opened { directory, finished, is_of_another_program } = opened;
     if is_of_another_program {
-        eprintln!(
-            "samara: finished points come from another build of this version; if its results differ, start a new sweep with another --out"
+        complain(
+            "samara: finished points come from another build of this version; if its results differ, start a new sweep with another --out",
         );
     }
     let todo: Vec<&Planned> = planned.iter().filter(|planned| !finished.contains_key(&planned.id)).collect();
     if !finished.is_empty() && !options.quiet {
-        eprintln!(
-            "{}: {} of {} points are finished already",
-            crate::program(),
+        complain_as_program(format_args!(
+            "{} of {} points are finished already",
             finished.len(),
             planned.len()
-        );
+        ));
     }
     let mut gathered = Gathered { finished, failed: Vec::new() };
     if !todo.is_empty() {
         let progress = Progress::new(planned.len(), gathered.finished.len(), options.quiet);
         let job = Job {
             directory: &directory,
-            files: loaded.inputs.path(),
+            inputs: &loaded.inputs,
             jobs: options.jobs.map(usize::from),
             is_large: todo.iter().any(|planned| planned.point.scenario.network.nodes > LARGE),
             todo,
@@ -159,10 +166,12 @@ fn gather(
         };
         let (sender, events) = channel();
         std::thread::scope(|scope| {
-            let worked = scope.spawn(|| match options.engine {
+            let work = || match options.engine {
                 Place::Local => local::run(&job, program, sender),
                 Place::Ray => ray::run(&job, program, options, sender),
-            });
+            };
+            let worked = std::thread::Builder::new().spawn_scoped(scope, work);
+            let worked = worked.map_err(|error| format!("cannot start a thread: {error}"))?;
             listen(&job, events, progress, &mut gathered);
             worked.join().unwrap_or_else(|_| Err("the thread that runs points has panicked".to_owned()))
         })?;
@@ -249,7 +258,7 @@ fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Res
         crate::print(&text)?;
     }
     for failed in &summary.failed {
-        eprintln!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why);
+        complain(format_args!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why));
     }
     Ok(())
 }
@@ -314,7 +323,7 @@ impl Progress {
     /// Prints a message, also without a terminal, since logs need failures.
     fn say(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{}: {text}", crate::program()));
+            self.bar.suspend(|| complain_as_program(text));
         }
     }
 
@@ -322,10 +331,10 @@ impl Progress {
     fn finish(self) {
         self.bar.finish_and_clear();
         if self.again + self.lost > 0 {
-            eprintln!(
+            complain(format_args!(
                 "samara: {} points ran again after a failure, {} after their worker was lost",
                 self.again, self.lost
-            );
+            ));
         }
     }
 }

@@ -103,8 +103,7 @@ fn order<'a>(job: &Job<'_>, program: &'a Program, options: &'a SweepOptions) -> 
             ));
         }
         if let Entry::Vacant(place) = files.entry(name) {
-            let path = job.files.join(place.key());
-            let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let bytes = job.inputs.bytes(place.key())?;
             place.insert(STANDARD.encode(bytes));
         }
     }
@@ -152,14 +151,14 @@ fn follow(
 ) -> Option<String> {
     let output = driver.stdout.take()?;
     let (sender, lines) = channel();
-    std::thread::spawn(move || {
+    let started = std::thread::Builder::new().spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }
         }
     });
-    let mut error = None;
+    let mut error = started.err().map(|error| format!("cannot start a thread: {error}"));
     loop {
         if job.stop.load(Ordering::SeqCst) {
             // Closing its standard input stops the driver.

@@ -17,6 +17,8 @@ mod list;
 #[cfg(all(feature = "net", unix))]
 mod node;
 mod sources;
+#[cfg(unix)]
+mod strangers;
 mod sweep;
 #[cfg(all(feature = "net", target_os = "linux"))]
 mod testbed;

@@ -27,6 +27,7 @@ impl Work {
     fn write(&self, path: &Path, digest: &str, force: bool) -> Result<(), DirectoryError> {
         let directory = ResultsDirectory::create(path, &self.loaded, force)?;
         directory.run(&*self.measured, &self.outcome)?;
+        directory.summary(&summary(digest))?;
         directory.text("report.html", digest)?;
         directory.finish(&summary(digest), true)
     }
@@ -168,6 +169,7 @@ fn directory_has_one_writer_at_a_time() {
     }
     assert_eq!(files_of(path), files, "the files of the first writer are unchanged");
     first.run(&*work.measured, &work.outcome).unwrap();
+    first.summary(&summary("first")).unwrap();
     first.finish(&summary("first"), true).unwrap();
     assert!(matches!(ResultsDirectory::create(path, &work.loaded, true), Err(DirectoryError::Busy(_))));
     drop(first);
@@ -187,6 +189,37 @@ fn foreign_entries_are_not_touched() {
         assert_eq!(fs::read_to_string(scratch.0.join(name)).unwrap(), "mine");
         assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "{name}");
     }
+}
+
+/// Nothing in a directory is followed or overwritten that is of another kind than a result's.
+#[test]
+fn links_are_foreign() {
+    let work = Work::new();
+    for (name, _) in PARTS {
+        let scratch = Scratch::new("links");
+        let (path, mine) = (&scratch.0.join("result"), scratch.0.join("mine"));
+        work.write(path, "old", false).unwrap();
+        fs::write(&mine, "mine").unwrap();
+        let _ = files::remove(&path.join(name));
+        std::os::unix::fs::symlink("../mine", path.join(name)).unwrap();
+        mark_unfinished(path).ok();
+        for force in [false, true] {
+            let created = ResultsDirectory::create(path, &work.loaded, force);
+            assert!(created.is_err(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine", "{name}");
+        assert!(path.join(name).is_symlink(), "{name}");
+    }
+}
+
+#[test]
+fn long_names_are_refused_before_the_run() {
+    let mut loaded = Work::new().loaded;
+    let scratch = Scratch::new("long");
+    loaded.points[0].sweep.insert("scenario.title".to_owned(), "v".repeat(300).into());
+    let error = ResultsDirectory::create(&scratch.0, &loaded, false).unwrap_err();
+    assert!(matches!(error, DirectoryError::LongName(..)), "{error}");
+    assert!(!scratch.0.exists());
 }
 
 #[test]

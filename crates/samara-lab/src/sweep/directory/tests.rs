@@ -23,7 +23,9 @@ fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, Str
     for record in records.iter().filter(|record| !opened.finished.contains_key(&record.id)) {
         SweepDirectory::write_point(&opened.directory.points(), record)?;
     }
-    opened.directory.finish(&SweepSummary::new(loaded, records, Vec::new(), 0.0), true)?;
+    let summary = SweepSummary::new(loaded, records, Vec::new(), 0.0);
+    opened.directory.summary(&summary)?;
+    opened.directory.finish(&summary, true)?;
     Ok(opened.finished.len())
 }
 
