@@ -9,9 +9,12 @@ use futures::{AsyncRead, AsyncWrite};
 use libp2p::PeerId;
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
 
-/// All streams that are open, with their peers.
+/// All streams that are open.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams(Arc<Mutex<Vec<(PeerId, Weak<Mutex<State>>)>>>);
+pub(crate) struct Streams(Arc<Mutex<Vec<Open>>>);
+
+/// An open stream and its peer.
+type Open = (PeerId, Weak<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
