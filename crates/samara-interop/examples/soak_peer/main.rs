@@ -65,6 +65,12 @@ impl Report {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // Warnings say why a node lowers the score of another.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [which, number] = arguments.as_slice() else { return Err("expected samara|rust NUMBER".into()) };
     let mut secret = [0; 32];

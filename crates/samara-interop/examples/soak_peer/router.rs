@@ -100,6 +100,9 @@ pub(crate) fn rust(key: &Keypair) -> Result<gossipsub::Behaviour, Box<dyn Error>
         .prune_backoff(BACKOFF)
         .unsubscribe_backoff(BACKOFF)
         .message_id_fn(id)
+        // rust-libp2p requests messages of its own earlier process, rejects them as its own, and counts
+        // the promise as broken: an honest peer would lose its score.
+        .iwant_followup_time(Duration::from_secs(86_400))
         // By default, frames that waited for a second are dropped: a busy machine loses messages.
         .publish_queue_duration(Duration::from_secs(30))
         .forward_queue_duration(Duration::from_secs(30))
