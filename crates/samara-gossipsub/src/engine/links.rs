@@ -89,7 +89,7 @@ impl GossipSub {
             // A driver that reports a link twice must not double the state of the link.
             self.link_down(id, cx);
         }
-        let peer = Peer {
+        let mut peer = Peer {
             protocol: Protocol::of(&info.protocol),
             direct: self.direct.contains(&info.identity),
             observer: self.observers.contains(&info.identity),
@@ -108,6 +108,10 @@ impl GossipSub {
             counts: Counts::default(),
             info,
         };
+        // A PRUNE of the last link may not have arrived.
+        if self.topics.joined().iter().any(|topic| self.backoffs.is_pending(cx.now(), id, *topic)) {
+            peer.streams.restarted_at = Some(cx.now());
+        }
         let extended = peer.protocol.has_extensions();
         let is_greeted_by_driver = self.greets_by_stream;
         let reported_to = self.report_to.contains(&peer.info.identity);
@@ -158,6 +162,8 @@ impl GossipSub {
         }
         self.outgoing.remove(&id);
         self.waiting_gossip.remove(&id);
+        // Requests and answers that were in flight are lost.
+        self.promises.forgive(id);
         self.forget_partials_of(id, cx);
         self.forget_spread_of(id, cx);
         self.scores.remove_peer(cx.now(), id);

@@ -32,8 +32,9 @@ pub(super) struct Streams {
     begun: u32,
     /// Whether the peer has announced its extensions on its newest stream.
     has_announced: bool,
-    /// The time at which the peer last began as one that knows nothing of earlier streams.
-    restarted_at: Option<Time>,
+    /// The time at which the peer last began as one that knows nothing of earlier streams, on this link
+    /// or with it.
+    pub(super) restarted_at: Option<Time>,
     /// Topics of earlier streams that the newest stream has not confirmed.
     pub(super) unconfirmed: ThinVec<TopicIdx>,
     /// Whether the next heartbeat forgets unconfirmed topics.

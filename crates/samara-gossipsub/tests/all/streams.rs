@@ -335,3 +335,26 @@ fn an_rpc_that_leaves_a_topic_does_not_graft_it() {
         assert_eq!(node.sent().receivers(), []);
     }
 }
+
+#[test]
+fn an_honest_peer_loses_no_score_with_a_link() {
+    let mut node = Node::new(scored());
+    node.subscribe("t");
+    let peer = node.join_as(V1_2, "t", false);
+    node.rpc(peer, graft(&["t"]));
+    node.rpc(peer, ihave("t", ids(0, 3)));
+    assert_eq!(node.sent().iwants().len(), 1);
+    // A backoff begins, of which the process behind the next link need not know, and the answer to the
+    // request is lost with the link.
+    node.rpc(peer, prune("t", Some(Duration::from_secs(60))));
+    node.disconnect(peer);
+    node.advance(Duration::from_secs(1));
+    node.connect_identity(peer, identity(peer.0), V1_2, false);
+    node.rpc(peer, subscriptions(true, &names(&["t"])));
+    node.rpc(peer, graft(&["t"]));
+    node.advance(Duration::from_secs(10));
+    assert_eq!((node.engine.metrics().promises_broken, node.engine.peer_score(peer)), (0, 0.0));
+    // Now it knows of the backoff.
+    node.rpc(peer, graft(&["t"]));
+    assert!(node.engine.peer_score(peer) < 0.0);
+}
