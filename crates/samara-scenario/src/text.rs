@@ -119,7 +119,7 @@ mod tests {
             (format!("file.toml: key {long}: unknown"), 230),
             (format!("found \"{spaced}\"; expected `a` or `b`"), 240),
             (format!("unknown node `{spaced}`"), 220),
-            (format!("{spaced}"), LINE_MAX + 1),
+            (spaced.clone(), LINE_MAX + 1),
         ] {
             let bounded = bounded(&message);
             assert!(bounded.chars().count() <= most, "{}", bounded.chars().count());
