@@ -40,7 +40,10 @@ func scores(m *meshes) []pubsub.Option {
 	params := &pubsub.PeerScoreParams{
 		AppSpecificScore:          func(peer.ID) float64 { return 0 },
 		BehaviourPenaltyWeight:    -10,
-		BehaviourPenaltyThreshold: 6,
+		// go-libp2p-pubsub keeps the extensions of a peer, not of a stream, and may read the first RPC of
+		// a new stream before it notices the end of the old one. The penalty for that is 10; a second one
+		// counts.
+		BehaviourPenaltyThreshold: 16,
 		BehaviourPenaltyDecay:     0.9,
 		DecayInterval:             time.Second,
 		DecayToZero:               0.01,
