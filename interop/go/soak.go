@@ -38,8 +38,8 @@ func identity(number uint64) libp2p.Option {
 // on, for invalid ones (RejectSelfOrigin).
 func scores(m *meshes) []pubsub.Option {
 	params := &pubsub.PeerScoreParams{
-		AppSpecificScore:          func(peer.ID) float64 { return 0 },
-		BehaviourPenaltyWeight:    -10,
+		AppSpecificScore:       func(peer.ID) float64 { return 0 },
+		BehaviourPenaltyWeight: -10,
 		// go-libp2p-pubsub keeps the extensions of a peer, not of a stream, and may read the first RPC of
 		// a new stream before it notices the end of the old one. The penalty for that is 10; a second one
 		// counts.
