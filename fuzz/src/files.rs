@@ -1,10 +1,8 @@
 //! Files of others: traces, live status, graphs, tables and scenarios.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use samara_engine::units::Span;
@@ -80,19 +78,22 @@ pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
 
 // ---- live status ----
 
-/// A file without a name, which readers open by its descriptor, and which the end of the process
-/// removes.
-struct Unnamed {
+/// A file that lasts for one input. Readers follow no link, so that it needs a name.
+struct Scratch {
     file: File,
     path: PathBuf,
 }
 
-impl Unnamed {
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Scratch {
     fn new() -> io::Result<Self> {
-        let named = std::env::temp_dir().join(format!("samara-fuzz-{}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&named)?;
-        fs::remove_file(&named)?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let path = std::env::temp_dir().join(format!("samara-fuzz-{}", std::process::id()));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         Ok(Self { file, path })
     }
 
@@ -104,10 +105,6 @@ impl Unnamed {
     fn add(&self, bytes: &[u8]) {
         (&self.file).write_all(bytes).expect("room for a small file");
     }
-}
-
-thread_local! {
-    static FILE: OnceCell<Unnamed> = const { OnceCell::new() };
 }
 
 fn poll(reader: &mut LiveReader, bytes_max: usize, into: &mut Vec<Line>) {
@@ -122,26 +119,24 @@ fn poll(reader: &mut LiveReader, bytes_max: usize, into: &mut Vec<Line>) {
 /// Follows a file that grows once: its first byte says where.
 pub(crate) fn live(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
-    FILE.with(|file| {
-        let file = file.get_or_init(|| Unnamed::new().expect("a temporary file"));
-        let (first, second) = bytes.split_at(bytes.len() * usize::from(*cut) / 256);
-        let (mut pieces, mut reader) = (Vec::new(), LiveReader::new(&file.path));
-        file.set(first);
-        poll(&mut reader, 100, &mut pieces);
-        file.add(second);
-        poll(&mut reader, 100, &mut pieces);
-        let (whole, counts) = read_live(file);
-        assert_eq!((&pieces, reader.counts()), (&whole, counts));
-        // Lines that were read are written as lines that are read.
-        let lines = whole.iter().map(|line| serde_json::to_vec(line).expect("a line in JSON"));
-        file.set(&lines.flat_map(|line| [line, b"\n".to_vec()].concat()).collect::<Vec<u8>>());
-        let (again, counts) = read_live(file);
-        assert_eq!(again, whole);
-        assert_eq!((counts.lines, counts.garbage), (whole.len() as u64, 0));
-    });
+    let file = Scratch::new().expect("a temporary file");
+    let (first, second) = bytes.split_at(bytes.len() * usize::from(*cut) / 256);
+    let (mut pieces, mut reader) = (Vec::new(), LiveReader::new(&file.path));
+    file.set(first);
+    poll(&mut reader, 100, &mut pieces);
+    file.add(second);
+    poll(&mut reader, 100, &mut pieces);
+    let (whole, counts) = read_live(&file);
+    assert_eq!((&pieces, reader.counts()), (&whole, counts));
+    // Lines that were read are written as lines that are read.
+    let lines = whole.iter().map(|line| serde_json::to_vec(line).expect("a line in JSON"));
+    file.set(&lines.flat_map(|line| [line, b"\n".to_vec()].concat()).collect::<Vec<u8>>());
+    let (again, counts) = read_live(&file);
+    assert_eq!(again, whole);
+    assert_eq!((counts.lines, counts.garbage), (whole.len() as u64, 0));
 }
 
-fn read_live(file: &Unnamed) -> (Vec<Line>, ReadCounts) {
+fn read_live(file: &Scratch) -> (Vec<Line>, ReadCounts) {
     let (mut lines, mut reader) = (Vec::new(), LiveReader::new(&file.path));
     poll(&mut reader, usize::MAX, &mut lines);
     (lines, reader.counts())
