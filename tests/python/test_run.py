@@ -226,9 +226,9 @@ def test_other_sources_of_scenarios_are_errors(source: object, text: str) -> Non
     assert text in str(caught.value)
 
 
-def test_impossible_run_raises_the_reason() -> None:
-    with pytest.raises(samara.Error, match="cannot be reached from node 0"):
-        samara.run(small(network=samara.network([(0, 1), (2, 3)])), progress=False)
+def test_networks_in_several_parts_are_errors() -> None:
+    with pytest.raises(ValueError, match="no path leads from its largest part to 2 of 4 nodes: 2, 3"):
+        samara.network([(0, 1), (2, 3)])
 
 
 def test_results_are_written_as_by_the_command_line(tmp_path: Path) -> None:

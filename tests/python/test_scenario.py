@@ -34,8 +34,8 @@ def test_scenario_in_code_equals_a_file(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    scenario = small(seeds=[2**63 - 1], description="a \"b\" '''c''' \\\n\x01\x7f\r\n")
-    scenario.set("columns.cells", {}).set("network.loss", "7 %")
+    scenario = small(seeds=[2**63 - 1], description="a \"b\" '''c''' \\\n\t\r\n")
+    scenario.set("columns.count", 128).set("columns.cells", {}).set("network.loss", "7 %")
     scenario["fault"] = [{"kind": "slow", "at": "10.33 s", "nodes": [3], "factor": 1 / 3}]
     for text in (scenario.to_toml(), scenario.load().toml):
         read = samara.Scenario.from_toml(text)
