@@ -137,6 +137,33 @@ fn received_buffer_applies_in_order() {
     assert_eq!(added, (0..10).map(key).collect::<Vec<_>>());
 }
 
+/// Bodies behind a gap that does not close are dropped with their keys, and their sender has room for
+/// others.
+#[test]
+fn received_buffer_drops_what_waits_too_long() {
+    let mut node = node(1);
+    (0..=31).for_each(|sequence| node.frame(0, seen(sequence)));
+    node.frame(0, body(0));
+    let behind_the_gap = 2..=30;
+    behind_the_gap.clone().for_each(|sequence| node.frame(0, body(sequence)));
+    let ttl = Preset::Cat2026.config().limits.seen_ttl;
+    node.millis(ttl.as_millis() as u64 - 1);
+    let ignored =
+        |node: &Node| [Ignored::GapOverdue, Ignored::TooFarAhead].map(|cause| node.metrics().ignored(cause));
+    assert_eq!(ignored(&node), [0, 0]);
+    node.millis(ttl.as_millis() as u64);
+    assert_eq!(ignored(&node), [29, 0]);
+    // The gap closes too late for them.
+    (1..=31).for_each(|sequence| node.frame(0, seen(sequence)));
+    node.frame(0, body(1));
+    assert!(node.has(&signed(OWNER, 1)) && !node.has(&signed(OWNER, 2)));
+    // A peer may have 30 of them in the buffer.
+    (3..=31).for_each(|sequence| node.frame(0, body(sequence)));
+    assert_eq!(ignored(&node), [29, 0]);
+    node.frame(0, body(2));
+    assert!((1..=31).all(|sequence| node.has(&signed(OWNER, sequence))));
+}
+
 /// `TestPendingSeenClearedOnPeerRemoval`, `TestPendingSeenDroppedWhenSequenceAdvances`:
 /// transactions that no peer has, or that are no longer needed, are not requested.
 #[test]
