@@ -104,6 +104,31 @@ fn assert_independent_of_threads(seed: u64) {
     }
 }
 
+/// Stacks as large as the address space make the system refuse every thread. The standard library reads
+/// their size once, so the runs are in a process of their own.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn a_run_continues_alone_if_the_system_starts_no_threads() {
+    const STACK: &str = "RUST_MIN_STACK";
+    let bytes = (1_u64 << 47).to_string();
+    if std::env::var(STACK).is_ok_and(|set| set == bytes) {
+        assert!(std::thread::Builder::new().spawn(|| {}).is_err(), "the system starts a thread");
+        let run = |threads| messy(0, (threads, 0), (Dispatch::PerLink, false), &Transport::tcp());
+        assert!(run(3) == run(1), "the results differ");
+        return;
+    }
+    let name = "determinism::a_run_continues_alone_if_the_system_starts_no_threads";
+    let program = std::env::current_exe().unwrap();
+    // One test at a time is on the first thread.
+    let output = std::process::Command::new(program)
+        .args(["--exact", name, "--test-threads=1", "--nocapture"])
+        .env(STACK, &bytes)
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success() && printed[0].contains("1 passed"), "{}", printed.concat());
+}
+
 #[test]
 fn results_depend_on_the_seed() {
     let digests: Vec<u64> =
