@@ -366,21 +366,70 @@ pub(crate) fn delimiter_or_blank(text: &str) -> Option<u8> {
     [b',', b';', b'\t'].into_iter().find(|delimiter| first.bytes().any(|byte| byte == *delimiter))
 }
 
-/// Reads a CSV file with pairs of numbers and a header of two given names.
-pub fn read_pairs(name: &str, inputs: &Inputs, header: [&str; 2]) -> Result<Vec<(u32, u32)>, String> {
-    let text = inputs.read(name)?;
-    let mut lines = text.lines().enumerate();
-    let found = lines.next().map_or("", |(_, line)| line.trim());
-    if found != header.join(",") {
-        return Err(format!("{name}:1: found \"{found}\", expected the header \"{}\"", header.join(",")));
+/// Reads a table of pairs of numbers, whose two columns have these names, row by row. `each` returns
+/// what is wrong with a pair.
+pub fn read_pairs(
+    file: &str,
+    inputs: &Inputs,
+    columns: &'static [&'static str; 2],
+    mut each: impl FnMut([u32; 2]) -> Result<(), String>,
+) -> Result<(), String> {
+    let shape = Shape { needed: columns, allowed: &[], units: &[], rows_max: usize::MAX };
+    scan(file, &inputs.read(file)?, &shape, |row| {
+        let number = |name: &str| {
+            let text = row.text(name)?.unwrap_or_default();
+            text.parse().map_err(|_| {
+                row.wrong(format_args!("{name} is \"{text}\"; expected a whole number below 2^32"))
+            })
+        };
+        let [first, second] = *columns;
+        each([number(first)?, number(second)?]).map_err(|why| row.wrong(why))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Result<Vec<[u32; 2]>, String> {
+        let inputs = Inputs::default().with("pairs.csv", text);
+        let mut pairs = Vec::new();
+        read_pairs("pairs.csv", &inputs, &["node", "column"], |pair| {
+            pairs.push(pair);
+            if pair[1] > 9 { Err(format!("column {}; expected columns below 10", pair[1])) } else { Ok(()) }
+        })?;
+        Ok(pairs)
     }
-    lines
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            let pair = line
-                .split_once(',')
-                .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
-            pair.ok_or_else(|| format!("{name}:{}: \"{line}\" is not a pair of numbers", number + 1))
-        })
-        .collect()
+
+    #[test]
+    fn pairs_are_read_as_spreadsheets_write_them() {
+        let plain = pairs("node,column\n0,1\n2,3\n").unwrap();
+        assert_eq!(plain, [[0, 1], [2, 3]]);
+        for text in [
+            "\u{feff}node,column\r\n0,1\r\n2,3\r\n",
+            "# Custody of two nodes\n\nnode,column\n0,1\n# The other one\n\n2,3",
+            "node;column\n0;1\n2;3\n",
+            "node\tcolumn\n0\t1\n2\t3\n",
+            " node , column\n 0 , 1\n\"2\",3\n",
+            "column,node\n1,0\n3,2\n",
+        ] {
+            assert_eq!(pairs(text).as_ref(), Ok(&plain), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_pairs_name_the_line() {
+        for (text, error) in [
+            ("", "pairs.csv: is empty; expected a header with node, column"),
+            ("0,1\n2,3\n", "pairs.csv:1: found the column \"0\"; expected a header with node, column"),
+            (
+                "# A\r\n\r\nnode,column\r\n0\r\n",
+                "pairs.csv:4: found 1 values, expected 2, one for each column of the header",
+            ),
+            ("node,column\n\n0,-1\n", "pairs.csv:3: column is \"-1\"; expected a whole number below 2^32"),
+            ("node,column\n# A\n0,10\n", "pairs.csv:3: column 10; expected columns below 10"),
+        ] {
+            assert_eq!(pairs(text).unwrap_err(), error, "{text:?}");
+        }
+    }
 }

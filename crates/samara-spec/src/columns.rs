@@ -455,16 +455,16 @@ impl Columns {
     pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {
-            let rows = read_pairs(file, inputs, ["node", "column"])?;
-            for (line, (node, column)) in (2..).zip(rows) {
+            read_pairs(file, inputs, &["node", "column"], |[node, column]| {
                 if node >= nodes || column >= self.count {
                     return Err(format!(
-                        "{file}:{line}: node {node}, column {column}; expected nodes below {nodes} and columns below {}",
+                        "node {node}, column {column}; expected nodes below {nodes} and columns below {}",
                         self.count
                     ));
                 }
                 kept[node as usize].push(column);
-            }
+                Ok(())
+            })?;
             for columns in &mut kept {
                 columns.sort_unstable();
                 columns.dedup();
