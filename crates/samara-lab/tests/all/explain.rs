@@ -74,6 +74,32 @@ fn results_without_deliveries_say_that_there_is_nothing_to_explain() {
     assert!(not.ends_with("no run has paths; run it again with --explain all"), "{not}");
 }
 
+/// With cells, some rows are transfers on the way of a delivery.
+#[test]
+fn saved_paths_are_those_of_the_run() {
+    let cells = [("network.nodes", "40"), ("network.topology.degree", "16")];
+    for (scenario, set, only, every) in [
+        ("peerdas-small", &[][..], "batch", 1),
+        ("peerdas-small", &[], "batch", 3),
+        ("peerdas-cells", &cells, "pull", 1),
+    ] {
+        let loaded = loaded(scenario, set, &[only], Some(1));
+        let out =
+            std::env::temp_dir().join(format!("samara-paths-{scenario}-{every}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&out);
+        let measured = measured(scenario, set, only, Mode::Every(every));
+        let directory = ResultsDirectory::create(&out, &loaded, false).unwrap();
+        directory.run(&*measured, &measured.outcome()).unwrap();
+        let saved = SavedPaths::read(&out, None).unwrap();
+        std::fs::remove_dir_all(&out).unwrap();
+        let written = measured.explained().unwrap();
+        assert!(written.rows.len() > 50 && saved.len() == 1, "{scenario}: {} rows", written.rows.len());
+        assert_eq!(saved[0].every, every, "{scenario}");
+        assert_eq!(saved[0].run, loaded.points[0].name(), "{scenario}");
+        assert!(saved[0].rows == written.rows, "{scenario}, one of {every}: the rows differ");
+    }
+}
+
 #[test]
 fn rebuilt_segments_have_the_path_of_the_last_one_received() {
     let set = [
