@@ -264,6 +264,12 @@ pub trait Spreading:
         [0; 5]
     }
 
+    /// Returns the counters that stay 0 among nodes without a fault: copies owed to peers that do not
+    /// want them, and misbehaviours of peers.
+    fn offences(&self) -> [u64; 2] {
+        [0; 2]
+    }
+
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
 }
 

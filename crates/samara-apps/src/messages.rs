@@ -114,6 +114,8 @@ pub struct Counts {
     pub answered: u64,
     /// Copies that stayed owed to peers that do not want them.
     pub kept_unwanted: u64,
+    /// Misbehaviours of peers that count against their scores.
+    pub misbehaviours: u64,
     /// Number of mesh peers, for protocols with a mesh.
     pub mesh: usize,
 }
@@ -251,6 +253,7 @@ impl Member for GossipMember {
             duplicates: metrics.duplicates_received,
             answered: metrics.copies_answered,
             kept_unwanted: metrics.copies_kept_unwanted,
+            misbehaviours: metrics.misbehaviours,
             mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
         }
     }

@@ -12,6 +12,8 @@ crate::names! {
         GossipsubIwant = "gossipsub-iwant",
         /// GossipSub forgets at each heartbeat which messages it has seen.
         GossipsubSeen = "gossipsub-seen",
+        /// GossipSub blames peers for answers and requests that were lost with a link.
+        GossipsubForgive = "gossipsub-forgive",
         /// A member of a group does not send the first missing unit again when a link resumes.
         RingResume = "ring-resume",
         /// A member is ready for a view before it has all units up to the cut.

@@ -334,6 +334,11 @@ impl Spreading for GossipSub {
         ]
     }
 
+    fn offences(&self) -> [u64; 2] {
+        let metrics = self.metrics();
+        [metrics.copies_kept_unwanted, metrics.misbehaviours]
+    }
+
     fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {
         match event {
             GossipEvent::Message { key, topic, message, from: None, .. } => {

@@ -163,10 +163,18 @@ impl GossipSub {
         self.outgoing.remove(&id);
         self.waiting_gossip.remove(&id);
         // Requests and answers that were in flight are lost.
-        self.promises.forgive(id);
+        if !is_planted(Bug::GossipsubForgive) {
+            self.promises.forgive(id);
+        }
         self.forget_partials_of(id, cx);
         self.forget_spread_of(id, cx);
         self.scores.remove_peer(cx.now(), id);
+    }
+
+    /// Counts `count` misbehaviours of a peer (P7).
+    pub(super) fn penalise(&mut self, peer: PeerId, count: u32) {
+        self.metrics.misbehaviours += u64::from(count);
+        self.scores.add_penalty(peer, f64::from(count));
     }
 
     /// Forgets the state that outlives a link: score, backoffs and promises. Call it in drivers

@@ -168,11 +168,11 @@ impl GossipSub {
                 self.backoffs.add(now, from, topic, prune_backoff);
                 return Err(Ignored::GraftBackoff);
             }
-            self.scores.add_penalty(from, 1.0);
+            self.penalise(from, 1);
             // The GRAFT follows the PRUNE too soon to be explained by a clock difference.
             let flood = now + prune_backoff < until + self.config.graft_flood_threshold;
             if flood {
-                self.scores.add_penalty(from, 1.0);
+                self.penalise(from, 1);
             }
             self.backoffs.add(now, from, topic, prune_backoff);
             return Err(Ignored::GraftBackoff);

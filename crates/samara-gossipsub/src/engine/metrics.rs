@@ -158,6 +158,8 @@ pub struct Metrics {
     pub prunes_received: u64,
     /// Promises (of IHAVE, after IWANT) that peers broke.
     pub promises_broken: u64,
+    /// Misbehaviours of peers for which the score has a penalty (P7), with or without scoring.
+    pub misbehaviours: u64,
     /// Offers that were not remembered, with one request at a time: beyond the number for a message or a
     /// peer, or of a parked peer if none are remembered.
     pub offers_ignored: u64,

@@ -434,7 +434,7 @@ impl GossipSub {
         self.expire_validations(cx);
         for (peer, count) in self.promises.broken(now) {
             self.metrics.promises_broken += u64::from(count);
-            self.scores.add_penalty(peer, f64::from(count));
+            self.penalise(peer, count);
         }
         if self.ticks.is_multiple_of(self.config.direct_connect_ticks) {
             self.connect_direct(cx);

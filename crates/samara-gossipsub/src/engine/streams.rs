@@ -12,6 +12,7 @@
 //!   stays open.
 
 use bytes::Bytes;
+use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Frame, PeerId, PeerInfo, Time};
 use thin_vec::ThinVec;
 
@@ -208,6 +209,9 @@ impl GossipSub {
     /// Returns true if a GRAFT during a backoff is no offence: the peer has begun anew since the
     /// backoff began, and cannot know of it.
     pub(super) fn may_not_know(&self, id: PeerId, backoff_until: Time) -> bool {
+        if is_planted(Bug::GossipsubForgive) {
+            return false;
+        }
         let restarted_at = self.peers.get(id).and_then(|peer| peer.streams.restarted_at);
         restarted_at.is_some_and(|at| backoff_until < at + self.config.prune_backoff)
     }
@@ -266,7 +270,7 @@ impl GossipSub {
 
 /// The penalty for a second announcement (go-libp2p-pubsub 0.16, `gossipsub.go`: `AddPenalty(p,
 /// 10)` on misbehaviour), and for one that is too long.
-const EXTENSIONS_PENALTY: f64 = 10.0;
+const EXTENSIONS_PENALTY: u32 = 10;
 
 /// Maximum bytes of the extensions of a peer: the specification knows three flags.
 const EXTENSIONS_BYTES_MAX: usize = 1024;
@@ -307,10 +311,10 @@ impl GossipSub {
             self.metrics.ignore(Ignored::ExtensionsVersion, 1);
         } else if peer.streams.has_announced {
             self.metrics.ignore(Ignored::ExtensionsAgain, 1);
-            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
+            self.penalise(from, EXTENSIONS_PENALTY);
         } else if extensions.len() > EXTENSIONS_BYTES_MAX {
             self.metrics.ignore(Ignored::ExtensionsTooLong, 1);
-            self.scores.add_penalty(from, EXTENSIONS_PENALTY);
+            self.penalise(from, EXTENSIONS_PENALTY);
         } else {
             peer.streams.has_announced = true;
             // A copy, because a slice would keep the whole frame in memory.

@@ -354,7 +354,9 @@ fn an_honest_peer_loses_no_score_with_a_link() {
     node.rpc(peer, graft(&["t"]));
     node.advance(Duration::from_secs(10));
     assert_eq!((node.engine.metrics().promises_broken, node.engine.peer_score(peer)), (0, 0.0));
+    assert_eq!(node.engine.metrics().misbehaviours, 0);
     // Now it knows of the backoff.
     node.rpc(peer, graft(&["t"]));
     assert!(node.engine.peer_score(peer) < 0.0);
+    assert!(node.engine.metrics().misbehaviours > 0);
 }

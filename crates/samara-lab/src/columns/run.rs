@@ -58,6 +58,8 @@ pub struct ColumnsMeasured {
     pub mesh_size: f64,
     /// Counts of cells over all nodes that count, as [`Spreading::cell_counts`].
     pub cells: [u64; 5],
+    /// Sums over all nodes of [`Spreading::offences`].
+    pub offences: [u64; 2],
     /// Mean congestion window of the publisher's links at each publication, in packets; empty for
     /// real nodes.
     pub publisher_windows: Vec<f64>,
@@ -96,6 +98,7 @@ impl ColumnsMeasured {
             withdrawn: 0,
             mesh_size: 0.0,
             cells: [0; 5],
+            offences: [0; 2],
             publisher_windows: Vec::new(),
             digest: (0, 0),
         }
@@ -527,8 +530,15 @@ impl<E: Spreading> Stepped for Run<E> {
         let traffic = net.traffic_since(&self.before)?;
         let withdrawn = net.withdrawn()?;
         let cells = cells(&self.measured, net)?;
+        let mut offences = [0; 2];
+        for host in net.hosts() {
+            let of_host = net.sim.node(host).app.engine.offences();
+            offences.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
+        }
+        let offences = net.sum(offences)?;
         let digest = net.digest_and_steps()?;
-        Ok(net.is_first().then_some(ColumnsMeasured { traffic, withdrawn, cells, digest, ..self.measured }))
+        let measured = ColumnsMeasured { traffic, withdrawn, cells, offences, digest, ..self.measured };
+        Ok(net.is_first().then_some(measured))
     }
 }
 

@@ -10,7 +10,7 @@ use samara_spec::{FaultKind, TransportKind};
 use super::measure::Delivery;
 use super::run::ColumnsMeasured;
 use crate::messages::torture::{
-    gossipsub, is_connected, is_replaced, sending, survives_changed_meshes, transport,
+    gossipsub, is_connected, is_replaced, offences, sending, survives_changed_meshes, transport,
 };
 use crate::network::{self, harmed, is_momentary};
 use crate::torture::{Broken, Draw, FAULTS, ROUNDING};
@@ -64,6 +64,9 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
     if breaks {
         draw.breaks((0.5, 5.0), 2_000.0);
         if draw.chance(0.7) {
+            if draw.chance(0.3) {
+                draw.unstable_links((0.2, 8.0));
+            }
             return true;
         }
     }
@@ -142,10 +145,12 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
     // Behind nodes that answer no request, others may miss pieces, and nodes that request none miss
     // some themselves.
     let faulty = workload.faulty(scenario.network.nodes, seed);
-    for host in [faulty.withholding, faulty.silent, faulty.spoofing].concat() {
-        harmed[host as usize] = true;
-    }
-    let mut broken = Vec::new();
+    let faulty = [faulty.withholding, faulty.silent, faulty.spoofing].concat();
+    faulty.iter().for_each(|host| harmed[*host as usize] = true);
+    let [kept, misbehaviours] = measured.offences;
+    // Faulty nodes do not send the pieces that they announce.
+    let misbehaviours = if faulty.is_empty() { misbehaviours } else { 0 };
+    let mut broken: Vec<Broken> = offences([kept, misbehaviours], scenario).collect();
     let first = collector.copies.iter().filter(|row| row.first && !is_harmed(&harmed, row.host));
     let mut seen: Vec<(u32, u32)> = first.map(|row| (row.host, row.column)).collect();
     let copies = seen.len();

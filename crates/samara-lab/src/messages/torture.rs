@@ -122,6 +122,9 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
         let most = draw.nodes() / 3;
         draw.faults(&FAULTS, (0.0, 4.0 + f64::from(duration) / 1e3), most);
     }
+    if breaks && draw.chance(0.35) {
+        draw.unstable_links((0.2, 4.0 + f64::from(duration) / 1e3));
+    }
     true
 }
 
@@ -205,6 +208,21 @@ fn promises_delivery(
         && is_connected(graph, harmed)
 }
 
+/// Checks the sums over all nodes of copies that stayed owed to peers that do not want them, and of
+/// misbehaviours of peers, which lower their scores.
+pub(crate) fn offences([kept, misbehaviours]: [u64; 2], scenario: &Scenario) -> impl Iterator<Item = Broken> {
+    let kept = Broken::unless(kept == 0, "a node withdraws the copies that a peer does not want", || {
+        format!("{kept} copies stayed")
+    });
+    let all_are_well = scenario.faults.iter().all(|fault| is_momentary(fault, scenario));
+    let blamed = Broken::unless(
+        misbehaviours == 0 || !all_are_well,
+        "no peer without a fault loses score by misbehaviour",
+        || format!("{misbehaviours} misbehaviours"),
+    );
+    kept.into_iter().chain(blamed)
+}
+
 pub(super) fn broken(measured: &MessagesMeasured, graph: Option<&Graph>) -> Vec<Broken> {
     let scenario = &measured.point.scenario;
     let harmed = harmed(scenario, measured.point.seed);
@@ -219,10 +237,9 @@ pub(super) fn broken(measured: &MessagesMeasured, graph: Option<&Graph>) -> Vec<
         "a node without a fault delivers each message once, and only published ones",
         || format!("{repeated} further deliveries"),
     ));
-    let kept: u64 = measured.counts.iter().map(|counts| counts.kept_unwanted).sum();
-    broken.extend(Broken::unless(kept == 0, "a node withdraws the copies that a peer does not want", || {
-        format!("{kept} copies stayed")
-    }));
+    let kept = measured.counts.iter().map(|counts| counts.kept_unwanted).sum();
+    let misbehaviours = measured.counts.iter().map(|counts| counts.misbehaviours).sum();
+    broken.extend(offences([kept, misbehaviours], scenario));
     if graph.is_some_and(|graph| promises_delivery(measured, scenario, graph, &harmed)) {
         let is_replaced = is_replaced(scenario);
         let published = (0..)

@@ -190,6 +190,18 @@ impl Draw {
         }
     }
 
+    /// Draws many connections that are reset or replaced within a range of time, in seconds of the run:
+    /// some of them lose a request, an answer or a PRUNE, for which nobody is to blame.
+    pub fn unstable_links(&mut self, (from, until): (f64, f64)) {
+        for _ in 0..self.number(10..=40) {
+            let kind = self.pick(&[FaultKind::Reset, FaultKind::Reconnect]);
+            let mut fault = fault(kind, from + self.rng.unit() * (until - from));
+            let host = self.number(0..=self.nodes - 1);
+            fault.insert("nodes".to_owned(), vec![toml::Value::from(host)].into());
+            self.add(fault);
+        }
+    }
+
     fn add(&mut self, fault: toml::Table) {
         let faults = self.table.entry("fault").or_insert_with(|| toml::Value::Array(Vec::new()));
         if let toml::Value::Array(faults) = faults {
