@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from samara._edges import Edge, least, one_way, time_of
 from samara._labelled import listed
-from samara._network import EDGES, LATENCY, NODES, Network, _csv, merged, numbered, one_way
+from samara._network import EDGES, LATENCY, NODES, Network, _csv, merged, numbered
+from samara._text import quoted
 
 #: Edge attributes for latencies, in order of preference. Their names may end in a unit.
 LATENCIES = ("latency", "delay", "rtt")
@@ -32,14 +34,6 @@ _UNITS = {
     **{"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40},
     **{"kibi": 2**10, "mebi": 2**20, "gibi": 2**30, "tebi": 2**40},
 }
-#: Units of times in Shadow and in scenarios, in seconds.
-_TIMES = {
-    **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), 1e-9),
-    **dict.fromkeys(("us", "μs", "µs", "microsecond", "microseconds"), 1e-6),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-}
 #: Attributes that say nothing about the network.
 _PLAIN = frozenset(("id", "label", "source", "target", "key", "comment", "creator", "version", "directed", "multigraph"))
 
@@ -51,6 +45,8 @@ class _Graph:
     of_graph: dict[str, str] = field(default_factory=dict)
     nodes: list[dict[str, str]] = field(default_factory=list)
     edges: list[dict[str, str]] = field(default_factory=list)
+    #: Attributes that an owner has several times, with the numbers of owners.
+    repeated: Counter[str] = field(default_factory=Counter)
 
 
 def read(text: str, nodes: int | None = None) -> Network:
@@ -60,6 +56,8 @@ def read(text: str, nodes: int | None = None) -> Network:
     this number of nodes at them in turn.
     """
     graph = _parse(text)
+    if not graph.nodes:
+        raise ValueError("has no nodes; expected graph [ node [ id 0 ] ... ]")
     for node in graph.nodes:
         if "id" not in node:
             raise ValueError("a node has no id")
@@ -70,8 +68,11 @@ def read(text: str, nodes: int | None = None) -> Network:
         raise ValueError("two nodes have the same id")
     for end in (edge.get(end, "") for edge in graph.edges for end in ("source", "target")):
         if end not in names:
-            raise ValueError(f"an edge leads to the node {end!r}, which is missing")
+            raise ValueError(f"an edge leads to the node {quoted(repr(end))}, which is missing")
     notes: list[str] = []
+    if graph.repeated:
+        counts = listed([f"{key} ({count})" for key, count in sorted(graph.repeated.items())])
+        notes.append(f"attributes are repeated, and the first value of each counts: {counts}")
     if any(labels) and not is_named:
         notes.append("labels are missing or the same for several nodes; the names of nodes are their ids")
     ends = [(names[edge["source"]], names[edge["target"]]) for edge in graph.edges]
@@ -101,7 +102,8 @@ def read(text: str, nodes: int | None = None) -> Network:
     loss = next((key for key in LOSSES if any(not _is_zero(edge.get(key, "0")) for edge in graph.edges)), None)
     reverse = re.sub(r"^[a-z]+", r"\g<0>_reverse", latency or "")
     if latency:
-        rows_of = _latencies(graph.edges, ends, (latency, reverse, loss), is_directed)
+        rows_of, missing = _latencies(graph.edges, ends, (latency, reverse, loss), is_directed)
+        notes += missing
         files[LATENCY] = _csv(["source", "destination", latency, *([loss] if loss else [])], rows_of)
         table["latency_file"] = {"of": of, **({"loss": loss} if loss else {})}
         if any(key in node for node in graph.nodes for key in _RATES) or any("packet_loss" in edge for edge in graph.edges):
@@ -122,8 +124,10 @@ def _parse(text: str) -> _Graph:
     path: list[str] = []
     matches = re.finditer(r'#[^\n]*|"[^"]*"|[\[\]"]|[^\s\[\]"]+', text)
     tokens = (match for match in matches if not match[0].startswith("#"))
+    graphs = 0
     for token in tokens:
-        key = token[0]
+        # Programs write some keys in capitals.
+        key = token[0].lower()
         if key == "]" and path:
             path.pop()
             continue
@@ -131,17 +135,25 @@ def _parse(text: str) -> _Graph:
         value = following[0] if following else "]"
         if key[0] in '[]"' or value in ("]", '"'):
             line = text.count("\n", 0, token.start()) + 1
-            raise ValueError(f"line {line}: found {key[:40]} and {value}, expected a key and its value")
+            raise ValueError(f"line {line}: found {quoted(key)} and {quoted(value)}, expected a key and its value")
         if path == ["graph"] and value == "[" and key in found:
             found[key].append({})
         elif path == ["graph"]:
-            graph.of_graph.setdefault(key.lower(), value)
+            graph.of_graph.setdefault(key, value)
         elif len(path) == 2 and path[0] == "graph" and path[1] in found:
-            found[path[1]][-1].setdefault(key.lower(), html.unescape(value.strip('"')).strip())
+            owner = found[path[1]][-1]
+            if key in owner and value != "[":
+                graph.repeated[key] += 1
+            owner.setdefault(key, html.unescape(value.strip('"')).strip())
+        elif not path and key == "graph" and value == "[":
+            graphs += 1
+            if graphs > 1:
+                line = text.count("\n", 0, token.start()) + 1
+                raise ValueError(f"line {line}: found a second graph; expected one")
         if value == "[":
             path.append(key)
     if path:
-        raise ValueError(f"the file ends inside of {path[-1]} [ ... ]")
+        raise ValueError(f"the file ends inside of {quoted(path[-1])} [ ... ]")
     return graph
 
 
@@ -155,13 +167,13 @@ def _columns(nodes: Sequence[tuple[str, Attributes]]) -> tuple[list[str], dict[s
             if not _COLUMNS.fullmatch(column):
                 continue
             if column in row:
-                raise ValueError(f"the node {name} has two attributes for its {column}; keep one of them")
+                raise ValueError(f"the node {quoted(name)} has two attributes for its {column}; keep one of them")
             row[column] = _rate(key, value)
     columns = sorted({column for row in rows.values() for column in row})
     for name, row in rows.items():
         missing = [column for column in columns if column not in row]
         if missing:
-            raise ValueError(f"the node {name} has no {missing[0]}, but others have one; set it for all nodes or for none")
+            raise ValueError(f"the node {quoted(name)} has no {missing[0]}, but others have one; set it for all nodes or for none")
     return columns, {name: {column: row[column] for column in columns} for name, row in rows.items()}
 
 
@@ -175,42 +187,21 @@ def _rate(key: str, value: str) -> str:
 
 def _latencies(
     edges: Sequence[Attributes], ends: Sequence[tuple[str, str]], keys: tuple[str, str, str | None], is_directed: bool
-) -> list[tuple[Any, ...]]:
-    """Returns the latency, and the loss if there is one, of each pair of nodes. Of parallel edges,
-    the one with the least latency counts."""
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Returns the latency, and the loss if there is one, of each pair of nodes; and notes."""
     latency, reverse, loss = keys
-    least: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
+    stated: list[Edge] = []
     for (a, b), edge in zip(ends, edges):
         forward = edge.get(latency)
         back = edge.get(reverse, None if is_directed or a == b else forward)
-        lost = edge.get(loss, "0") if loss else "0"
-        for pair, value in (((a, b), forward), ((b, a), back)):
-            if value is not None:
-                cells = (_time(value)[1], *([lost] if loss else []))
-                found = (_time(value)[0], _number(lost), cells)
-                least[pair] = min(least.get(pair, found), found)
-    return [(*pair, *cells) for pair, (*_, cells) in least.items()] if is_directed else one_way(least)
-
-
-def _time(value: str) -> tuple[float, str]:
-    """Returns a time for comparisons, and the notation of scenarios."""
-    found = re.fullmatch(r"([0-9.eE+-]+)\s*([^\s0-9]*)", value)
-    if not found or found[2] not in ("", *_TIMES):
-        return _number(value), value
-    seconds = _number(found[1]) * _TIMES.get(found[2], 1.0)
-    is_usual = found[2] in ("", "ns", "us", "µs", "ms", "s")
-    return seconds, value if is_usual else f"{seconds!r} s"
-
-
-def _number(value: str) -> float:
-    try:
-        return float(value.rstrip("%"))
-    except ValueError:
-        return float("inf")
+        lost = edge.get(loss) if loss else None
+        stated += [Edge(pair, value, lost) for pair, value in (((a, b), forward), ((b, a), back)) if value is not None]
+    cells, notes = least(stated, latency, loss)
+    return [(*pair, *values) for pair, values in cells.items()] if is_directed else one_way(cells), notes
 
 
 def _is_zero(value: str) -> bool:
-    return _time(value)[0] == 0
+    return time_of(value.rstrip("%"))[0] == 0
 
 
 def _unused(owner: str, items: Sequence[Attributes], used: set[str | None]) -> list[str]:

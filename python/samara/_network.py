@@ -10,9 +10,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from samara._labelled import Labelled, Single, listed, plain_of
+from samara._edges import Edge, least, one_way
+from samara._labelled import Labelled, Single, listed, no_set, plain_of
 from samara._rows import rows_of
+from samara._text import control, quoted
 
+#: The largest number of nodes of a network.
+NODES_MAX = 2**20
 #: Names of the files of a network.
 NODES, EDGES, LATENCY, MESSAGES = "nodes.csv", "edges.csv", "latency.csv", "messages.csv"
 
@@ -90,6 +94,7 @@ def network(
         if not any(region == name for name in read.attributes):
             raise ValueError(f"network(): no node of the graph has the attribute {region!r}; region is a sequence, or the name of one")
         region = None
+    no_set("regions", regions)
     of_nodes = {"uplink": uplink, "downlink": downlink, "region": region, "validation_time": validation_time}
     given = {key: Labelled.of(key, value) for key, value in of_nodes.items()}
     matrix = Labelled.of("latency", latency)
@@ -189,16 +194,6 @@ def numbered(names: Sequence[str]) -> list[Hashable]:
     return [*map(str, range(len(names)))] if set(names) == numbers else list(names)
 
 
-def one_way(cells: Mapping[tuple[_Node, _Node], tuple[float, float, tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
-    """Returns the rows of a table of pairs. The way back has no row if it has the same values, since a
-    pair in one direction stands for both."""
-    rows: dict[tuple[_Node, _Node], tuple[Any, ...]] = {}
-    for (a, b), (*_, values) in cells.items():
-        if rows.get((b, a)) != values or a == b:
-            rows[a, b] = values
-    return [(a, b, *values) for (a, b), values in rows.items()]
-
-
 class _Graph:
     """The nodes and edges of a graph, with their attributes."""
 
@@ -219,6 +214,8 @@ class _Graph:
         else:
             pairs = self._of_pairs(graph)
         number = {label: at for at, label in enumerate(self.labels)}
+        for end in (end for pair in pairs for end in pair[:2] if end not in number):
+            raise ValueError(f"network(): an edge leads to {quoted(repr(end))}, which is no node of the graph")
         self.pairs = [(number[a], number[b], data) for a, b, data in pairs]
         links, notes = merged([(a, b) for a, b, _ in pairs], self.is_directed)
         self.edges = [(number[a], number[b]) for a, b in links]
@@ -262,6 +259,10 @@ class _Graph:
             self.notes.append(f"network(): values after the two nodes of an edge have no effect ({unnamed} edges)")
         found = dict.fromkeys(end for pair in pairs for end in pair[:2])
         if all(isinstance(end, int) for end in found):
+            if least_number := min(0, *found) if found else 0:
+                raise ValueError(f"network(): an edge leads to node {least_number}; numbers of nodes start at 0")
+            if (last := max(found, default=0)) >= NODES_MAX:
+                raise ValueError(f"network(): an edge leads to node {last}; a network has at most {NODES_MAX} nodes; name them by texts")
             self.labels = list(range(max(found, default=-1) + 1))
         else:
             self.labels = list(found)
@@ -375,7 +376,7 @@ class _Columns:
                 self._values(key, column, unit, values)
             return name
         if isinstance(value, Labelled):
-            self._values(key, column, unit, [value.rows[at] for at in value.order(self.names, "nodes")])
+            self._values(key, column, unit, [value.rows[at] for at in value.order(self.names, "nodes", is_exact=True)])
         elif value is not None:
             single = value.value
             table[key] = single if isinstance(single, str) or unit is None else f"{_number(single, key)} {unit}"
@@ -412,7 +413,9 @@ def _latency(
                 raise ValueError(f"network(): {', '.join(spec)} cannot apply without latencies of pairs")
             return set()
         reverse = attribute.replace(attribute.split("_")[0], f"{attribute.split('_')[0]}_reverse", 1)
-        rows = _edge_latencies(read, attribute, reverse, loss)
+        can_miss = "others" in spec or "paths" in spec
+        rows, notes = _edge_latencies(read, attribute, reverse, loss, can_miss)
+        read.notes += notes
         files[LATENCY] = _csv(["source", "destination", attribute, *([loss] if loss else [])], rows)
         if "others" not in spec:
             # Nodes without an edge between them have the latency of a path.
@@ -459,30 +462,33 @@ def _latency(
     return set()
 
 
-def _edge_latencies(read: _Graph, attribute: str, reverse: str, loss: str | None) -> list[tuple[Any, ...]]:
-    """Returns the latency of each pair; of parallel edges, the one with the least."""
-    least: dict[tuple[int, int], tuple[float, float, tuple[Any, ...]]] = {}
+def _edge_latencies(
+    read: _Graph, attribute: str, reverse: str, loss: str | None, can_miss: bool
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Returns the latency of each pair, and of parallel edges the least one; and notes."""
+    edges: list[Edge] = []
     for a, b, data in read.pairs:
         forward = data.get(attribute)
         back = data.get(reverse, None if read.is_directed or a == b else forward)
+        lost = data.get(loss) if loss else None
         for pair, value in (((a, b), forward), ((b, a), back)):
             if value is None:
                 continue
-            where = f"{attribute} from {read.labels[pair[0]]} to {read.labels[pair[1]]}"
-            text = value if isinstance(value, str) else _number(value, where)
-            lost = [plain_of(data.get(loss, 0))] if loss else []
-            found = (_length(text), float(str(lost[0]).rstrip("% ")) if lost else 0.0, (text, *lost))
-            least[pair] = min(least.get(pair, found), found, key=lambda cell: cell[:2])
-    return one_way(least)
-
-
-def _length(text: str) -> float:
-    """Returns a latency for comparisons, in milliseconds."""
-    number, _, unit = text.partition(" ")
+            if not isinstance(value, str) and value == value:
+                value = _number(value, f"{attribute} from {read.labels[pair[0]]} to {read.labels[pair[1]]}")
+            edges.append(Edge(pair, value, lost))
+    labels = read.labels
     try:
-        return float(number) * {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "s": 1e3, "min": 6e4}.get(unit.strip(), 1.0)
-    except ValueError:
-        return float("inf")
+        cells, notes = least(edges, attribute, loss, lambda end: labels[end])
+    except ValueError as error:
+        raise ValueError(f"network(): {error}") from None
+    for (a, b), (text, *_) in cells.items() if not can_miss else ():
+        if not text:
+            raise ValueError(
+                f"network(): the {attribute} from {quoted(labels[a])} to {quoted(labels[b])} is missing; "
+                'set one with others="100 ms", or paths="undirected"'
+            )
+    return one_way(cells), [f"network(): {note}" for note in notes]
 
 
 def _number(value: Any, where: str) -> str:
@@ -498,6 +504,9 @@ def _number(value: Any, where: str) -> str:
 def _csv(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    for row in (header, *rows):
+        for cell in row:
+            if isinstance(cell, str) and (found := control(cell)):
+                raise ValueError(f"{quoted(repr(cell))} has the control character {found}; remove it")
+        writer.writerow(row)
     return text.getvalue().encode()

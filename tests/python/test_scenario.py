@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,66 @@ def test_series_and_mappings_apply_by_name() -> None:
         assert samara.network(graph, uplink=uplink).files["nodes.csv"] == b"node,uplink_bps\n0,3\n1,1\n2,2\n"
 
 
+def test_rows_of_latencies_apply_by_name() -> None:
+    """Mappings and series have names as frames do: their rows are in their own order."""
+    graph = nx.cycle_graph(["syd", "ams", "fra"])
+    rows = {"fra": [2, 10, 190], "ams": [10, 1, 200], "syd": [190, 200, 3]}
+    by_name = {name: dict(zip(rows, row)) for name, row in rows.items()}
+    series = {name: pandas.Series(row) for name, row in by_name.items()}
+    for latency in (rows, by_name, series, pandas.Series(rows), pandas.Series(by_name), PINGS.to_dict()):
+        assert samara.network(graph, latency=latency).files["latency.csv"] == b",0,1,2\n" + BY_NAME
+        assert sorted(samara.network(latency=latency).labels) == CITIES
+    del by_name["fra"]["syd"]
+    with pytest.raises(ValueError, match="the latency from fra to syd is missing"):
+        samara.network(graph, latency=by_name)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"latency": {"ams": {"x": 1}, "fra": {}, "syd": {}}}, "latency of ams leads to x, but the rows are ams, fra, syd"),
+        ({"latency": {"ams": 1, "fra": 2, "syd": 3}}, "latency of ams is 1; expected a row of values"),
+        ({"latency": {"x": [1, 2, 3], "fra": [1, 2, 3], "syd": [1, 2, 3]}}, r"latency has x, fra, syd, .*ams missing"),
+        ({"latency": {"ams": {}, "fra": [1], "syd": {}}}, "mappings in part; fra has none"),
+        ({"uplink": {"ams": 1, "fra": 2, "syd": 3, "x": 4}}, "uplink has x, but nodes are syd, ams, fra"),
+        ({"uplink": pandas.Series([1, 2, 3], ["ams", "ams", "syd"])}, "uplink has ams twice"),
+        ({"uplink": {1, 2, 3}}, "uplink is a set, which has no order"),
+        ({"region": ["a", "b", "a"], "regions": {"a", "b"}, "latency": [[1, 2], [2, 1]]}, "regions is a set"),
+        ({"graph": [(0, -1), (-1, 2)]}, "leads to node -1; numbers of nodes start at 0"),
+        ({"graph": [(0, 10**12)]}, "leads to node 1000000000000; a network has at most 1048576 nodes"),
+    ],
+)
+def test_foreign_names_are_errors(keys: dict[str, object], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        samara.network(**{"graph": nx.cycle_graph(["syd", "ams", "fra"]), **keys})  # type: ignore[arg-type]
+
+
+def parallel(latency: list[object], **keys: object) -> list[str]:
+    """Returns the rows for parallel edges with these latencies."""
+    graph = nx.MultiGraph([("x", "y", {"latency": one}) for one in latency])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return samara.network(graph, **keys).files["latency.csv"].decode().split("\n")[1:-1]  # type: ignore[arg-type]
+
+
+def test_the_fastest_of_parallel_edges_counts() -> None:
+    for latency in (["20ms", "1 s"], ["1 s", "20ms"], ["20ms", 30], ["20ms", "2 minutes"], ["20ms", "30000us"]):
+        assert parallel(latency) == ["0,1,20ms"], latency
+    # A missing value is none, and beats no other one.
+    for missing in (-1, float("nan"), "-1 ms", "n/a", ""):
+        assert parallel([missing, "1 s"]) == parallel(["1 s", missing]) == ["0,1,1 s"], missing
+        with pytest.raises(ValueError, match="the latency from x to y is missing; set one with others"):
+            parallel([missing])
+        assert parallel([missing], others="9 ms") == ["0,1,"]
+
+
+@pytest.mark.parametrize(("loss", "found"), [(float("nan"), "'nan'"), ("", "''"), ("much", "'much'"), (1.5, "1.5"), ("-2 %", "-2 %")])
+def test_losses_are_shares(loss: object, found: str) -> None:
+    graph = nx.Graph([("x", "y", {"latency": 5, "loss": loss})])
+    with pytest.raises(ValueError, match=f"the loss from x to y is {found}; expected a number from 0 to below 1"):
+        samara.network(graph)
+
+
 def test_names_that_do_not_fit_are_errors() -> None:
     graph = nx.cycle_graph(["syd", "ams", "fra"])
     with pytest.raises(ValueError, match="latency has ams, fra, x, but nodes are syd, ams, fra .syd missing."):
@@ -278,6 +339,7 @@ def test_edges_have_latencies_and_losses() -> None:
     assert (spec["loss"], spec["paths"]) == ("packet_loss", "undirected")
     assert network.notes == [
         "network(): 1 edges repeat another edge (the first from x to y); two nodes have one link, with the least latency of its edges",
+        "network(): 1 edges have no packet_loss (the first from y to z); theirs counts as 0",
         "network(): attributes of edges have no effect: weight (1)",
     ]
     assert small(network=network, columns=None, messages={"rate": 1, "duration": "1 s"}).load().points
