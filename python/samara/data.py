@@ -14,20 +14,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from samara import _gml
 from samara._labelled import listed
-from samara._network import EDGES, LATENCY, NODES, Network, _csv, numbered
+from samara._network import EDGES, LATENCY, NODES, NODES_MAX, Network, _csv, numbered
 from samara._simblock import Java, shares
+from samara._text import message, printable, quoted
 from samara._values import toml
 
+#: The largest file, as for files that scenarios name.
+_BYTES_MAX = 2**30
+#: The longest number in JSON.
+_DIGITS_MAX = 40
 #: Keys of `network.latency_file`.
 _LATENCY_KEYS = ("kind", "unit", "of", "within", "others", "paths")
 
@@ -59,20 +66,24 @@ def read(
 def _read(path: str | PathLike[str], format: str | None, nodes: int | None, keys: dict[str, Any]) -> Network:  # noqa: A002
     name = fspath(path)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = _content_of(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: byte {error.start} is not UTF-8 text") from None
+    except MemoryError:
+        raise ValueError(f"{name}: does not fit into the memory") from None
     kind = format or _format_of(text)
     read_format = _FORMATS.get(kind)
     if read_format is None:
         hint = "; scenarios read GraphML without a conversion" if text.lstrip().startswith("<") else ""
         raise ValueError(f"{name}: format is {kind or 'unknown'}; expected one of {', '.join(_FORMATS)}{hint}")
-    if nodes is not None and (kind not in ("gml", "simblock") or nodes < 1):
+    if nodes is not None and not 1 <= nodes <= NODES_MAX:
+        raise ValueError(f"{name}: nodes is {quoted(nodes)}; expected a number from 1 to {NODES_MAX}")
+    if nodes is not None and kind not in ("gml", "simblock"):
         raise ValueError(f"{name}: nodes is {nodes}; expected a number of nodes at the places of a graph, or in regions of SimBlock")
     try:
         network = read_format(text) if nodes is None else _PLACES[kind](text, nodes)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{name}: {message(str(error))}") from None
     except RecursionError:
         raise ValueError(f"{name}: values are nested too deeply") from None
     latency_keys = {key: keys.pop(key) for key in _LATENCY_KEYS if keys.get(key) is not None}
@@ -87,6 +98,32 @@ def _read(path: str | PathLike[str], format: str | None, nodes: int | None, keys
     return Network(table, files, network.labels, [f"{name}: {note}" for note in network.notes])
 
 
+def _content_of(path: str | PathLike[str]) -> bytes:
+    """Returns the content of a regular file, which may be a link to one.
+
+    The directory of somebody else may have a pipe or a device in its place, and a file of the kernel
+    shows the environment.
+    """
+    name = fspath(path)
+    # What the user has opened for this process may be a pipe.
+    is_own = re.fullmatch(r"/dev/stdin|(/dev|/proc/self)/fd/[0-9]+", str(name)) is not None
+    flags = os.O_RDONLY if is_own else os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda opened, _: os.open(opened, flags)) as file:
+        if not is_own:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError(f"{name}: is a pipe, a device or a socket, not a file")
+            real = os.path.realpath(path)
+            if real.startswith(("/proc/", "/sys/")):
+                raise ValueError(f"{name}: is a file of the kernel about processes or devices; expected a file with data")
+            if status.st_size > _BYTES_MAX:
+                raise ValueError(f"{name}: has more than {_BYTES_MAX >> 20} MiB, the maximum size of a file")
+        content = file.read(_BYTES_MAX + 1)
+    if len(content) > _BYTES_MAX:
+        raise ValueError(f"{name}: has more than {_BYTES_MAX >> 20} MiB, the maximum size of a file")
+    return content
+
+
 def _format_of(text: str) -> str:
     """Returns the format of a text, after comments and blank lines."""
     content = _content(text)
@@ -95,7 +132,7 @@ def _format_of(text: str) -> str:
     if content.startswith("<"):
         return ""
     lines = [line for line in content.splitlines() if not line.lstrip().startswith(("#", "//"))]
-    if re.search(r"(?:^|\s)graph\s*+\[", "\n".join(lines[:10_000])):
+    if re.search(r"(?i)(?:^|\s)graph\s*+\[", "\n".join(lines[:10_000])):
         return "gml"
     if lines and re.match(r"(topology|failure_model|node)\s+\S", lines[0].lstrip()):
         return "p2psim"
@@ -121,21 +158,29 @@ def _content(text: str) -> str:
 
 def _json(text: str) -> Network:
     """Reads an object of objects by name, optionally under `data`, or an array of arrays."""
-    table = json.loads(_content(text), object_pairs_hook=_once)
+    table = json.loads(_content(text), object_pairs_hook=_once, parse_int=_whole)
     notes = []
     if isinstance(table, dict) and isinstance(table.get("data"), dict):
         if others := [key for key in table if key != "data"]:
             notes.append(f"keys beside data have no effect: {listed(others)}")
         table = table["data"]
+    if isinstance(table, (dict, list)) and not table:
+        raise ValueError("has no latencies; expected an object of objects, or a square array of arrays")
     if isinstance(table, dict) and all(isinstance(row, dict) for row in table.values()):
         names = list(table)
         unknown = [to for row in table.values() for to in row if to not in table]
         if unknown:
-            raise ValueError(f"{unknown[0]} has a column but no row")
+            raise ValueError(f"{quoted(unknown[0])} has a column but no row")
         return _matrix(names, ([row.get(to) for to in names] for row in table.values()), notes)
     if isinstance(table, list) and all(isinstance(row, list) and len(row) == len(table) for row in table):
         return _matrix(list(map(str, range(len(table)))), table, notes)
     raise ValueError("expected an object of objects such as {'us': {'us': 1, 'eu': 80}, 'eu': ...}, or a square array of arrays")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError(f"the number {quoted(digits[:_DIGITS_MAX])}… has {len(digits)} digits; expected at most {_DIGITS_MAX}")
+    return int(digits)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -143,7 +188,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"{twice[:40]} is present twice")
+        raise ValueError(f"{quoted(twice)} is present twice")
     return table
 
 
@@ -242,13 +287,24 @@ _FORMATS: dict[str, Callable[[str], Network]] = {"gml": _gml.read, "json": _json
 _PLACES: dict[str, Callable[[str, int], Network]] = {"gml": _gml.read, "simblock": _simblock}
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, text: str) -> NoReturn:
+        super().error(message(text))
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"found {quoted(text)}; expected a number from 1 to {NODES_MAX}")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Converts a file from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m samara.data", description="Converts a file into CSV files for scenarios.")
+    parser = _Parser(prog="python -m samara.data", description="Converts a file into CSV files for scenarios.")
     parser.add_argument("file", help="a GML or JSON file, or a file of SimBlock or p2psim")
     parser.add_argument("-o", "--output", default=".", help="the directory for the CSV files")
     parser.add_argument("--format", choices=_FORMATS, help="the format; by default the content determines it")
-    parser.add_argument("--nodes", type=int, help="number of nodes at the places of a graph, or in the regions of SimBlock")
+    parser.add_argument("--nodes", type=_count, help="number of nodes at the places of a graph, or in the regions of SimBlock")
     for key in _LATENCY_KEYS:
         parser.add_argument(f"--{key}", help=f"the key {key} of network.latency_file")
     options = vars(parser.parse_args(arguments))
@@ -260,9 +316,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with open(output / name, "xb") as file:
                 file.write(content)
     except (OSError, ValueError) as error:
-        sys.exit(f"samara.data: {error}")
+        sys.exit(printable(f"samara.data: {error}"))
     for note in network.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {message(note)}", file=sys.stderr)
     print(toml({"network": network.keys}), end="")
 
 

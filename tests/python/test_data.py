@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -188,6 +189,71 @@ def test_parallel_edges_are_one_link_with_the_least_latency(tmp_path: Path) -> N
         assert len(network.notes) == 1 + directed
 
 
+def test_missing_values_of_edges(tmp_path: Path) -> None:
+    """They beat no other value. A loss that is absent is 0, and one that is empty is an error."""
+
+    def edges(*attributes: str) -> str:
+        of = "".join(f"edge [ source 0 target 1 {text} ] " for text in attributes)
+        return f"graph [ node [ id 0 ] node [ id 1 ] {of} ]"
+
+    for missing in ("-1", "nan", '"-1 ms"', '""'):
+        for both in ((missing, '"20ms"'), ('"20ms"', missing)):
+            network = read(tmp_path, edges(*(f"latency {one}" for one in both)))
+            assert network.files["latency.csv"].decode().split("\n")[1] == "0,1,20ms", both
+    assert read(tmp_path, edges('latency "1 s"', 'latency "20ms"')).files["latency.csv"].endswith(b"0,1,20ms\n")
+    lossy = read(tmp_path, edges("latency_ms 9 loss 0.5", "latency_ms 8"))
+    assert lossy.files["latency.csv"].endswith(b"0,1,8,0\n")
+    assert "1 edges have no loss (the first from 0 to 1); theirs counts as 0" in lossy.notes
+    for loss in ("nan", '""', '"much"', "1"):
+        with pytest.raises(ValueError, match="the loss from 0 to 1 is .*; expected a number from 0 to below 1"):
+            read(tmp_path, edges(f"latency_ms 9 loss {loss}"))
+
+
+def test_files_of_strangers_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "kernel").symlink_to("/proc/self/environ")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(2**40)
+    for name, text in (("pipe", "not a file"), ("zero", "not a file"), ("kernel", "a file of the kernel"), ("large", "has more than 1024 MiB")):
+        with pytest.raises(ValueError, match=text):
+            data.read(tmp_path / name)
+    with pytest.raises(IsADirectoryError):
+        data.read(tmp_path)
+    for nodes in (10**9, 0, 10**5000):
+        with pytest.raises(ValueError, match="expected a number from 1 to 1048576"):
+            read(tmp_path, LOSSY, nodes=nodes)
+
+
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"{LONG}": {{"{LONG}": 1}}, "{LONG}": 1}}',
+        f'{{"a": {{"{LONG}": 1}}}}',
+        f"graph [ node [ id {LONG} ] edge [ source {LONG} target y{LONG} ] ]",
+        f"graph [ {LONG} ]",
+        f'graph [ {LONG} [ "',
+        f'graph [ node [ id 0 label "{LONG}" uplink 1 ] node [ id 1 label "b" downlink 1 ] ]',
+        'REGION_LIST = "a", "b";\n' + f"LATENCY = {LONG};",
+        'REGION_LIST = "a", "b";\n' + f"LATENCY_{LONG} = {{{{1}}}}; LATENCY_B = {{{{1}}}};",
+        '[["a\\u001b[2J", 1], ' + "9" * 5_000 + "]",
+        '{"a\\u001b[2J": {"b\\u001b[2J": 1}}',
+        '{"\x1b": 1}',
+        '{"a\\u001b[2J": {"a\\u001b[2J": 1}}',
+        '{"a\\nb": {"a\\nb": 1}}',
+    ],
+)
+def test_errors_are_short_and_without_control_characters(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError) as error:
+        read(tmp_path, text)
+    found = str(error.value).removeprefix(str(tmp_path))
+    assert len(found) < 1_000 and "x" * 210 not in found and found.isprintable(), found
+    assert "sys.set_int_max_str_digits" not in found
+
+
 def test_values_without_effect_are_named(tmp_path: Path) -> None:
     labels = SHADOW.replace('"second"', '"first"').replace('latency "30 ms"', 'latency "30 ms" LinkSpeed 10 delay 3')
     labels = labels.replace("directed 0", 'directed 0 Network "Zoo" ')
@@ -201,6 +267,12 @@ def test_values_without_effect_are_named(tmp_path: Path) -> None:
         "further values of nodes and pairs have no effect (2 lines)",
         "nodes without a latency are omitted: 3, 4",
     ]
+    capitals = "Graph [ Node [ id 0 latency 4 Latency 5 ] Node [ Id 1 ] Edge [ Source 0 target 1 Latency_ms 5 latency_ms 6 ] ]"
+    assert read(tmp_path, capitals).notes == [
+        "attributes are repeated, and the first value of each counts: latency (1), latency_ms (1)",
+        "attributes of nodes have no effect: latency (1)",
+    ]
+    assert read(tmp_path, capitals).files["latency.csv"].endswith(b"0,1,5\n")
     assert read(tmp_path, '{"at": 1, "data": {"a": {"a": 1}}}').notes == ["keys beside data have no effect: at"]
     # Nodes with the numbers 0, 1, ... have these numbers in any order.
     assert read(tmp_path, "topology E2EGraph\n1,0 72000\n").labels == ["0", "1"]
@@ -249,6 +321,10 @@ def test_the_rust_reader_names_the_converter(tmp_path: Path) -> None:
         ("graph [\nnode [ id 0 ]\n", "ends inside of graph"),
         ("graph [\nnode [ id ]\n]", "line 2: found id and ], expected a key and its value"),
         ("graph [ ] ]", "line 1: found ]"),
+        ("graph [ ]", "has no nodes"),
+        ("graph [ node [ id 0 ] ]\ngraph [ node [ id 1 ] ]", "line 2: found a second graph; expected one"),
+        ("{}", "has no latencies"),
+        ("[]", "has no latencies"),
         ("graph [ node [ label 1 ] ]", "a node has no id"),
         ("graph [ node [ id 0 ] node [ id 0 ] ]", "two nodes have the same id"),
         (SHADOW.replace('host_bandwidth_up "1 Gibit"', ""), "the node second has no uplink"),
@@ -281,5 +357,7 @@ def test_command_line_writes_files_and_prints_the_section(tmp_path: Path) -> Non
     head = '[scenario]\nname = "gml"\ntitle = ""\n[messages]\nrate = 10\nsize = "1 kB"\n'
     loaded = samara.Scenario.from_toml(head + done.stdout, directory=tmp_path / "out").load()
     assert len(loaded.edges.to_pandas()) == 1
+    many = subprocess.run([*command, "--nodes", "9" * 100_000], cwd=tmp_path, capture_output=True, text=True)
+    assert many.returncode == 2 and "expected a number from 1 to 1048576" in many.stderr and len(many.stderr) < 2_000
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 1 and "File exists" in again.stderr
