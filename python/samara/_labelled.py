@@ -50,10 +50,15 @@ class Labelled:
         """Returns rows that are mappings or series as rows with columns."""
         if self.argument != "latency":
             return self
-        rows = [dict(zip(row.index.tolist(), row)) if hasattr(row, "index") and hasattr(row.index, "tolist") else row for row in self.rows]
+
+        def named(row: Any) -> Any:
+            has_names = hasattr(row, "index") and hasattr(row.index, "tolist") and type(row.index).__name__ != "RangeIndex"
+            return dict(zip(row.index.tolist(), row)) if has_names else row
+
+        rows = [named(row) for row in self.rows]
         for name, row in zip(self.index or range(len(rows)), rows):
             no_set(f"{self.argument} of {name}", row)
-            if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
                 raise ValueError(f"network(): {self.argument} of {quoted(name)} is {quoted(repr(row))}; expected a row of values for each node or region")
         of_names = [isinstance(row, Mapping) for row in rows]
         if not any(of_names):

@@ -246,6 +246,9 @@ def test_rows_of_latencies_apply_by_name() -> None:
     for latency in (rows, by_name, series, pandas.Series(rows), pandas.Series(by_name), PINGS.to_dict()):
         assert samara.network(graph, latency=latency).files["latency.csv"] == b",0,1,2\n" + BY_NAME
         assert sorted(samara.network(latency=latency).labels) == CITIES
+    plain = [pandas.Series(row) for row in ([3, 200, 190], [200, 1, 10], [190, 10, 2])]
+    for latency in (plain, {name: row.tolist() for name, row in zip(graph, plain)}):
+        assert samara.network(graph, latency=latency).files["latency.csv"] == b",0,1,2\n" + BY_NAME
     del by_name["fra"]["syd"]
     with pytest.raises(ValueError, match="the latency from fra to syd is missing"):
         samara.network(graph, latency=by_name)
