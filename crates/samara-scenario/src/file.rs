@@ -10,10 +10,15 @@ use std::path::Path;
 
 use nix::libc::{EISDIR, O_NONBLOCK};
 
-/// Opens a regular file, or a link to one. Never waits for the writer of a pipe.
+/// Opens a regular file, or a link to one. Never waits for the writer of a pipe, and refuses files of
+/// the kernel, so that no error quotes the environment of the process.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
     match file.metadata()? {
+        data if data.is_file() && is_of_kernel(path, &file) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is a file of the kernel about processes or devices; expected a file with data",
+        )),
         data if data.is_file() => Ok(file),
         data if data.is_dir() => Err(io::Error::from_raw_os_error(EISDIR)),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "is a pipe, a device or a socket, not a file")),
@@ -30,11 +35,22 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     as_text(read(path, bytes_max)?)
 }
 
-/// Reads a text that the user has named: as [`read_text`], but also from a pipe that the user has
-/// opened for this process, such as `/dev/stdin`.
+/// Reads a text that the user has named: as [`read_text`], but also what the user has opened for this
+/// process, such as `/dev/stdin`.
 pub fn read_named_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    let is_own = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|own| path.starts_with(own));
-    if is_own { as_text(within(File::open(path)?, bytes_max)?) } else { read_text(path, bytes_max) }
+    if is_descriptor(path) {
+        as_text(within(File::open(path)?, bytes_max)?)
+    } else {
+        read_text(path, bytes_max)
+    }
+}
+
+/// Returns true for the name of a descriptor of this process, such as `/dev/stdin` and `/dev/fd/3`.
+fn is_descriptor(path: &Path) -> bool {
+    let number = path.file_name().and_then(|name| name.to_str());
+    let is_number = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    path == Path::new("/dev/stdin")
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|own| is_number && path.parent() == Some(Path::new(own)))
 }
 
 fn as_text(bytes: Vec<u8>) -> io::Result<String> {
@@ -53,7 +69,7 @@ fn within(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 /// Returns true for an open file in a file system of the kernel, whose files describe processes and
 /// devices: `/proc/self/environ` has the secrets of the environment.
-pub fn is_of_kernel(path: &Path, file: &File) -> bool {
+fn is_of_kernel(path: &Path, file: &File) -> bool {
     let device = |path: &Path| fs::metadata(path).ok().map(|data| data.dev());
     let (own, root) = (file.metadata().ok().map(|data| data.dev()), device(Path::new("/")));
     // Canonical, since links lead to them, and by device, since they can be mounted elsewhere.
@@ -97,8 +113,12 @@ mod tests {
         let (link, plain) = (directory.join("link"), directory.join("plain"));
         std::os::unix::fs::symlink("/proc/self/environ", &link).unwrap();
         fs::write(&plain, "").unwrap();
-        for (path, expected) in [(Path::new("/proc/self/environ"), true), (&link, true), (&plain, false)] {
-            assert_eq!(is_of_kernel(path, &open(path).unwrap()), expected, "{}", path.display());
+        let environment = Path::new("/proc/self/environ");
+        let around = Path::new("/dev/fd/../environ");
+        for (path, is_refused) in [(environment, true), (around, true), (&link, true), (&plain, false)] {
+            let read = read_named_text(path, 1 << 20).map_err(|error| error.to_string());
+            assert_eq!(read.is_err(), is_refused, "{}", path.display());
+            assert!(!is_refused || read.unwrap_err().contains("a file of the kernel"));
         }
         fs::remove_dir_all(&directory).unwrap();
     }

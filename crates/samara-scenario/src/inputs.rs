@@ -231,11 +231,6 @@ impl Inputs {
             false => format!("{name}: {error} (looked for {})", path.display()),
         };
         let file = file::open(&path).map_err(fail)?;
-        if file::is_of_kernel(&path, &file) {
-            return Err(format!(
-                "{name}: is a file of the kernel about processes or devices; expected a file with data"
-            ));
-        }
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
         within_bounds(name, bytes.len() as u64)?;

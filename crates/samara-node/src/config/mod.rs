@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
-use samara_scenario::{self as document, Problem};
+use samara_scenario::{self as document, Problem, file};
 use samara_trace::TraceOptions;
 use serde::{Deserialize, Serialize};
 
@@ -297,6 +297,9 @@ impl std::error::Error for ConfigError {}
 const OF_IDENTITY: &str = "; add a section [identity] with key_file = \"node.key\": the node writes a new key into \
                            that file on its first start";
 
+/// Maximum size of a configuration.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// The message for a file with a section of scenarios.
 fn of_scenario(path: &Path) -> String {
     let file = path.display();
@@ -309,7 +312,7 @@ fn of_scenario(path: &Path) -> String {
 impl NodeConfig {
     /// Reads and checks a file. Relative paths in it start at its directory.
     pub fn load(path: &Path) -> Result<Checked, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+        let text = file::read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigError {
             file: path.to_owned(),
             line: None,
             key: None,
