@@ -3,10 +3,12 @@
 //!
 //! The directory may come from somebody else, with links to other files of the user. No change
 //! follows a link: new files get their names by renaming, and nothing is written into existing ones.
+//! Only a file that the user has named may be one that is open already.
 
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -56,23 +58,80 @@ pub(crate) fn create_dir_all(path: &Path) -> Result<(), FileError> {
 
 /// Writes a file that the user has named; see [`write_named_by`].
 pub fn write_named(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
-    write_named_by(path, |file| file.write_all(bytes.as_ref()).map_err(|error| error.to_string()))
+    write_named_by(path, |file| file.write_all(bytes.as_ref()).map_err(|error| cannot_write(path, &error)))
 }
 
-/// Writes a file that the user has named, by a function. The file is whole or unchanged, and a link
-/// with its name is replaced. A device or a pipe, such as `/dev/stdout`, is written directly.
+/// Writes a file with a fixed name into a directory that the user has named. The file is whole or
+/// unchanged, and whatever has its name is replaced.
+pub fn write_inside(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
+    replace(path, |file| file.write_all(bytes.as_ref()).map_err(|error| cannot_write(path, &error)))
+}
+
+/// Writes a file that the user has named, by a function, whose errors are whole messages. The file is whole or unchanged, and a link
+/// with its name is replaced. Descriptors of this process such as `/dev/stdout`, links to them,
+/// devices and pipes are written directly.
 pub fn write_named_by<T>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<T, String>,
 ) -> Result<T, String> {
-    let cannot =
-        |error: &dyn std::fmt::Display| format!("{}: the file cannot be written ({error})", path.display());
-    if fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-        let mut file = File::options().write(true).open(path).map_err(|error| cannot(&error))?;
-        return write(&mut file).map_err(|error| cannot(&error));
+    match open_existing(path) {
+        Ok(Some(mut file)) => write(&mut file),
+        Ok(None) => replace(path, write),
+        Err(error) => Err(cannot_write(path, &error)),
     }
+}
+
+/// The message for a file that cannot be written.
+pub fn cannot_write(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("{}: the file cannot be written ({error})", path.display())
+}
+
+/// Opens what must not be replaced: it has no name of its own, or the system needs it.
+fn open_existing(path: &Path) -> io::Result<Option<File>> {
+    // A new description of a regular file would overwrite what this process has written there before.
+    match descriptor(path) {
+        Some(1) => return io::stdout().as_fd().try_clone_to_owned().map(|file| Some(file.into())),
+        Some(2) => return io::stderr().as_fd().try_clone_to_owned().map(|file| Some(file.into())),
+        Some(_) => return File::options().append(true).open(path).map(Some),
+        None => {}
+    }
+    let is_special = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
+    // Files of memory are usual ones.
+    let is_of_system = directory_of(path).is_some_and(|directory| {
+        let is_within = |system| directory.starts_with(system);
+        is_within("/proc") || is_within("/dev") && !is_within("/dev/shm")
+    });
+    let is_kept = is_special || is_of_system && path.exists();
+    is_kept.then(|| File::options().write(true).open(path)).transpose()
+}
+
+/// Returns the number of the descriptor of this process that a path leads to, over any links.
+fn descriptor(path: &Path) -> Option<u32> {
+    let own: Vec<PathBuf> =
+        ["/proc/self/fd", "/dev/fd"].iter().filter_map(|own| Path::new(own).canonicalize().ok()).collect();
+    let mut path = path.to_owned();
+    // As many links as the kernel follows.
+    for _ in 0..40 {
+        let directory = directory_of(&path)?;
+        if own.contains(&directory) {
+            return path.file_name()?.to_str()?.parse().ok();
+        }
+        path = directory.join(fs::read_link(&path).ok()?);
+    }
+    None
+}
+
+/// Returns the directory of an entry, without links.
+fn directory_of(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    parent.canonicalize().ok()
+}
+
+fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, String>) -> Result<T, String> {
+    let cannot = |error: &dyn std::fmt::Display| cannot_write(path, error);
     let mut new = NewFile::create(path).map_err(|error| cannot(&error.source))?;
-    let written = write(&mut new.file).map_err(|error| cannot(&error))?;
+    let written = write(&mut new.file)?;
     new.finish().map_err(|error| cannot(&error.source))?;
     Ok(written)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use samara_lab::reference::PublishedComparison;
-use samara_lab::results::write_named;
+use samara_lab::results::write_inside;
 use samara_lab::sources::{Ours, Runs, compared, figures, page, runs};
 use samara_scenario::file;
 use samara_spec::PublishedFigure;
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
             let json = serde_json::to_string_pretty(&ours).map_err(|error| error.to_string())? + "\n";
             for (file, text) in [("sources.md", &page.text), ("results.json", &json)] {
                 let path = directory.join(file);
-                write_named(&path, text)?;
+                write_inside(&path, text)?;
             }
             print(&format!("{}\n", directory.join("sources.md").display()))?;
         }

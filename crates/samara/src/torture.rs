@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use samara_lab::results::write_named;
+use samara_lab::results::write_inside;
 use samara_lab::torture::{Options, Source, Tally, Violation, search};
 use samara_lab::usage::processors;
 
@@ -94,7 +94,7 @@ fn report(source: &Source, violation: &Violation, options: &TortureOptions) -> R
         let out = options.out.display();
         format!("{out}: the directory cannot be created ({error}); choose another directory with --out")
     })?;
-    write_named(&file, &violation.text)?;
+    write_inside(&file, &violation.text)?;
     let mut text = format!("{}: run {} breaks promises:\n", source.name(), violation.run);
     violation.broken.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
     text += &format!("After {} smaller scenarios, this one still does:\n", violation.tried);

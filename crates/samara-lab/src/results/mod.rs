@@ -10,7 +10,7 @@ mod summary;
 pub(crate) mod tables;
 
 pub use crate::columns::metrics::{ColumnMetrics, ColumnsData, Slot};
-pub use crate::files::{FileError, write_named, write_named_by};
+pub use crate::files::{FileError, cannot_write, write_inside, write_named, write_named_by};
 pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics};
 pub use crate::group::outcome::{GroupData, MemberRow};
 pub use crate::messages::metrics::{MessageMetrics, MessagesData};

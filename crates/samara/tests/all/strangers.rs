@@ -179,6 +179,43 @@ fn written_files_replace_links() {
     assert!(page.contains("<html"), "a pipe of the user is written directly");
 }
 
+/// An open file of the process is no name to replace: the link would be lost, and so would the output.
+/// Not with the machine's `/dev/stdout`, which a failure would replace.
+#[test]
+fn named_files_can_be_descriptors() {
+    let scratch = Scratch::new("descriptors");
+    scratch.ok(small("run", &["--out", "a", "--quiet"]));
+    symlink("/proc/self/fd/1", scratch.path("first")).unwrap();
+    symlink("first", scratch.path("so")).unwrap();
+    let export = |what: &str| -> Vec<String> {
+        let args = ["export", what].into_iter().chain(SMALL).chain(["-o", "so"]);
+        args.map(str::to_owned).collect()
+    };
+    let trace = ["export", "trace", "a", "--run", "batch-seed1", "--format", "json", "-o", "so"];
+    let page = ["compare", "a", "a", "--html", "so"];
+    let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+    let all = [
+        (export("nodes"), "node,"),
+        (export("graph"), "<?xml"),
+        (export("latencies"), ","),
+        (owned(&trace), "{"),
+        (owned(&page), "<!doctype html>"),
+    ];
+    for (args, start) in all {
+        // What others have written before stays.
+        scratch.write("out", "before\n");
+        let out = std::fs::File::options().append(true).open(scratch.path("out")).unwrap();
+        let status = scratch.command(&args).stdout(out).status().unwrap();
+        assert!(status.success(), "{args:?}");
+        let written = std::fs::read_to_string(scratch.path("out")).unwrap();
+        let rest = written.strip_prefix("before\n").unwrap_or_else(|| panic!("{args:?}: {written:.80}"));
+        assert!(rest.len() > 100 && rest.starts_with(start), "{args:?}: {rest:.80}");
+        for link in ["first", "so"] {
+            assert!(scratch.path(link).is_symlink(), "{args:?} replaces {link}");
+        }
+    }
+}
+
 /// Commands that read results neither wait for a pipe nor read a device or a file without an end.
 #[test]
 fn readers_of_results_need_files() {
@@ -235,6 +272,19 @@ fn scenarios_name_files_only() {
             assert!(error.contains(message) && !error.contains("PATH="), "{set}: {error}");
         }
     }
+    // Scenarios and traces themselves, also those of a directory of results.
+    std::fs::create_dir(scratch.path("r")).unwrap();
+    scratch.write("r/summary.json", "{}");
+    for link in ["s.toml", "r/scenario.toml"] {
+        symlink("/proc/self/environ", scratch.path(link)).unwrap();
+        let trace = ["export", "trace", link, "--format", "json", "-o", "t"];
+        for args in [&["show", link][..], &["run", link], &["sweep", link], &trace] {
+            let error = refused_at_once(&scratch, args);
+            assert!(error.contains("a file of the kernel") && !error.contains("PATH="), "{args:?}: {error}");
+        }
+    }
+    let error = refused_at_once(&scratch, &["explain", "r", "--what-if"]);
+    assert!(!error.contains("PATH="), "{error}");
     // A file of the user elsewhere stays usable.
     let table = scratch.path("hosts.csv");
     std::fs::write(&table, "node,uplink\na,20 Mbit/s\nb,5 Mbit/s\nc,1 Mbit/s\n").unwrap();
