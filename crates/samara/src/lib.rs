@@ -30,9 +30,10 @@ use samara_lab::expect::Expectation;
 use samara_lab::experiment::Experiment;
 use samara_lab::explain::{self, SavedPaths, Shown};
 use samara_lab::family::{Family, register};
-use samara_lab::results::{Saved, write_named};
+use samara_lab::results::{Saved, write_inside, write_named};
 use samara_lab::run::RunOptions;
 use samara_lab::usage::processors;
+use samara_scenario::text;
 use samara_sim::Ranks;
 use terminal::{print, print_json};
 
@@ -131,6 +132,19 @@ fn commands() -> clap::Command {
     commands.about(about).before_help(Resettable::Reset)
 }
 
+/// Prints an error of the arguments, or a help text. Arguments of others are quoted as in other errors:
+/// long ones are cut, and control characters replaced.
+fn show(error: &clap::Error) {
+    let plain = error.render().to_string();
+    let is_harmless =
+        text::bounded(&plain).trim_end() == plain.trim_end() && text::printable(&plain) == plain;
+    if is_harmless || !error.use_stderr() {
+        let _ = error.print();
+    } else {
+        terminal::complain(plain.trim_end());
+    }
+}
+
 /// Prints an error of the arguments, and ends the program.
 ///
 /// The suggestions of the parser include hidden commands and aliases, and values that no command has.
@@ -145,14 +159,17 @@ fn refuse(mut error: clap::Error) -> ! {
     }
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word.clone(),
-        _ => error.exit(),
+        _ => {
+            show(&error);
+            std::process::exit(error.exit_code());
+        }
     };
     error.remove(ContextKind::Suggested);
     if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--run".to_owned())) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String("--only".to_owned()));
     }
     let has_suggestion = error.get(ContextKind::SuggestedArg).is_some();
-    let _ = error.print();
+    show(&error);
     let words: Vec<String> = words().collect();
     let verb = words.get(1).map_or("", String::as_str);
     let key =
@@ -217,7 +234,7 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::Explain(options) => explained(&options),
         Verb::Report { directory } => {
             let path = directory.join("index.html");
-            write_named(&path, samara_lab::index::page(&directory)?.html())?;
+            write_inside(&path, samara_lab::index::page(&directory)?.html())?;
             print(&format!("index {}\n", path.display()))
         }
         Verb::Sources(options) => sources::run(&options),

@@ -1,6 +1,7 @@
 //! Reads the table of paths of a results directory.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use samara_sim::{Cause, Compact, Parts};
@@ -41,7 +42,11 @@ impl SavedPaths {
     /// Reads the paths of all runs of a results directory, or of those with this name.
     pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
         let paths = run_directories(directory).map_err(|error| {
-            format!("{}: {error}; expected a results directory of samara run", directory.display())
+            let why = match error.kind() {
+                ErrorKind::NotFound if directory.is_dir() => "has no results".to_owned(),
+                _ => error.to_string(),
+            };
+            format!("{}: {why}; expected a results directory of samara run", directory.display())
         })?;
         let (mut found, mut names, mut reason) = (Vec::new(), Vec::new(), None);
         for path in paths {

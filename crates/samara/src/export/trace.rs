@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use samara_lab::results::{Rows, write_named_by};
+use samara_lab::results::{Rows, cannot_write, write_named_by};
+use samara_scenario::file;
 use samara_spec::columns::Columns;
 use samara_spec::load;
 use samara_trace::{
@@ -62,7 +63,7 @@ enum Source {
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
     let source = source(options)?;
     let mut unread = Unread::default();
-    let counts = write_named_by(&options.out, |file| write(&source, options.format, file, &mut unread))?;
+    let counts = write_named_by(&options.out, |file| write(&source, options, file, &mut unread))?;
     if !unread.is_empty() {
         crate::terminal::complain(format_args!(
             "note: the output lacks contents of the traces that this version does not know: {unread}"
@@ -74,18 +75,19 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode, String> {
 /// Writes a trace, and returns what it has. `unread` gets what it lacks.
 fn write(
     source: &Source,
-    format: TraceFormat,
+    options: &TraceOptions,
     file: &mut File,
     unread: &mut Unread,
 ) -> Result<String, String> {
-    let wrong = |error: std::io::Error| error.to_string();
+    let format = options.format;
+    let wrong = |error: std::io::Error| cannot_write(&options.out, &error);
     let mut out = BufWriter::new(file);
     let counts = match format {
-        TraceFormat::Protobuf => events(source, Format::Protobuf, &mut out, unread)?,
-        TraceFormat::Json => events(source, Format::Json, &mut out, unread)?,
+        TraceFormat::Protobuf => events(source, (Format::Protobuf, &wrong), &mut out, unread)?,
+        TraceFormat::Json => events(source, (Format::Json, &wrong), &mut out, unread)?,
         TraceFormat::Tracestat => {
             let mut packed = GzEncoder::new(&mut out, Compression::default());
-            let counts = events(source, Format::Protobuf, &mut packed, unread)?;
+            let counts = events(source, (Format::Protobuf, &wrong), &mut packed, unread)?;
             packed.finish().map_err(wrong)?;
             counts
         }
@@ -108,6 +110,8 @@ fn write(
 /// Checks that all files can be opened before anything is written.
 fn files(files: Vec<(String, PathBuf)>) -> Result<Source, String> {
     for (_, path) in &files {
+        // Refuses files of the kernel, too.
+        file::open(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
         TraceReader::open(path).map_err(|error| error.to_string())?;
     }
     Ok(Source::Files(files))
@@ -203,10 +207,11 @@ fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
     Ok(Source::Simulated(events, point.scenario.network.nodes))
 }
 
-/// Writes all events in the order of time, and returns their number as text.
+/// Writes all events in the order of time, and returns their number as text. `wrong` returns the
+/// message for an error of writing.
 fn events(
     source: &Source,
-    format: Format,
+    (format, wrong): (Format, &dyn Fn(std::io::Error) -> String),
     out: &mut impl Write,
     unread: &mut Unread,
 ) -> Result<String, String> {
@@ -215,7 +220,7 @@ fn events(
         bytes.clear();
         format.encode(event, &mut bytes);
         count += 1;
-        out.write_all(&bytes).map_err(|error| format!("cannot write: {error}"))
+        out.write_all(&bytes).map_err(wrong)
     })?;
     Ok(format!("{count} events"))
 }

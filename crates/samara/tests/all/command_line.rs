@@ -415,6 +415,45 @@ fn killed_runs_leave_complete_or_replaceable_results() {
     assert_eq!(files(&scratch.path("r")), expected);
 }
 
+/// Errors of arguments quote them as other errors do.
+#[test]
+fn arguments_are_quoted_briefly_and_without_control_characters() {
+    let scratch = Scratch::new("quotes");
+    let long = "9".repeat(100_000);
+    for args in [
+        vec!["run", "peerdas", "--seed", &long],
+        vec!["run", "peerdas", "--format", &long],
+        vec![long.as_str()],
+        vec!["run", "peerdas", &long],
+        vec!["run", "\u{1b}]0;x\u{7}"],
+        vec!["run", "peerdas", "--seed", "\u{1b}[2J"],
+    ] {
+        let error = scratch.refused(&args);
+        assert!(error.len() < 3_000, "{} characters of error for {:.20}", error.len(), args[args.len() - 1]);
+        assert!(!error.contains('\u{1b}'), "{error:?}");
+    }
+    // Others keep their form.
+    assert!(
+        scratch.refused(["run", "peerdas", "--seed", "x"]).contains("invalid value 'x' for '--seed <SEED>'")
+    );
+}
+
+#[test]
+fn directories_without_results_and_damaged_traces_are_named() {
+    let scratch = Scratch::new("no-results");
+    std::fs::create_dir(scratch.path("e")).unwrap();
+    scratch.write("t.json", "{\"type\": 0}\n{\"type\"\n");
+    scratch.refuses(
+        "explain e => e: has no results; expected a results directory of samara run
+         explain f => f: No such file or directory",
+    );
+    for format in ["json", "protobuf", "chrome"] {
+        let error = scratch.refused(["export", "trace", "t.json", "--format", format, "-o", "out"]);
+        assert!(error.contains("t.json") && !error.contains("cannot be written"), "{error}");
+        assert!(!scratch.path("out").exists());
+    }
+}
+
 /// Returns the paths of all files below a directory, except the lock and the mark `unfinished`.
 #[cfg(unix)]
 fn files(directory: &Path) -> Vec<String> {
