@@ -6,7 +6,7 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 use rustc_hash::FxHashMap;
 use samara_engine::units::{Rate, Size, Span};
 
-use crate::{Inputs, closest};
+use crate::{Inputs, closest, text};
 
 /// Unique names of hosts, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,12 +76,16 @@ pub trait Quantity: Sized {
 
     /// Converts a number in the unit with factor 1.
     fn from_number(value: f64) -> Self;
+
+    /// The largest quantity, in the unit with factor 1 and as a text.
+    const MOST: (f64, &'static str);
 }
 
 macro_rules! quantities {
-    ($($Quantity:ident: $from:ident, $units:expr;)*) => {$(
+    ($($Quantity:ident: $from:ident, $units:expr, $most:expr;)*) => {$(
         impl Quantity for $Quantity {
             const UNITS: &'static [(&'static str, f64)] = &$units;
+            const MOST: (f64, &'static str) = $most;
 
             fn from_text(text: &str) -> Result<Self, String> {
                 Self::parse(text)
@@ -94,9 +98,9 @@ macro_rules! quantities {
     )*};
 }
 quantities! {
-    Rate: from_bps, [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
-    Span: from_nanos, [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-    Size: from_bytes, [("bytes", 1.0), ("kb", 1e3), ("mb", 1e6), ("kib", 1024.0), ("mib", 1_048_576.0)];
+    Rate: from_bps, [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)], (1e15, "1000000 Gbit/s");
+    Span: from_nanos, [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)], (87_600.0 * 3.6e12, "87600 h");
+    Size: from_bytes, [("bytes", 1.0), ("kb", 1e3), ("mb", 1e6), ("kib", 1024.0), ("mib", 1_048_576.0)], (1e15, "1000000 GB");
 }
 
 /// The columns of a kind of table.
@@ -135,6 +139,9 @@ pub fn scan(
     let (mut table, mut record) = (None, StringRecord::new());
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {error}"))? {
         let line = line_of(text, &record, true);
+        if let Some(why) = control_of(record.iter()) {
+            return Err(format!("{file}:{line}: {why}"));
+        }
         match &mut table {
             None => table = Some(Rows::begin(file, line, &record, shape)?),
             Some(rows) => each(rows.next(line, &record)?)?,
@@ -221,7 +228,11 @@ impl<'a> Row<'a> {
             });
         };
         match f64::from_str(text) {
-            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(Q::from_number(number * factor))),
+            Ok(number) if number * factor > Q::MOST.0 => Err(self.wrong(format_args!(
+                "{name} is {text} in the unit of its column; allowed is at most {}",
+                Q::MOST.1
+            ))),
+            Ok(number) if number >= 0.0 => Ok(Some(Q::from_number(number * factor))),
             _ => Err(self
                 .wrong(format_args!("{name} is \"{text}\"; expected a number, since its column has a unit"))),
         }
@@ -324,6 +335,9 @@ pub(crate) fn each_line(
         for (line, number) in text.lines().zip(1..) {
             let values: Vec<&str> = line.split_whitespace().collect();
             if !values.is_empty() && !is_comment(values[0]) {
+                if let Some(why) = control_of(values.iter().copied()) {
+                    return Err(format!("{file}:{number}: {why}"));
+                }
                 tell(number, &values)?;
             }
         }
@@ -339,10 +353,19 @@ pub(crate) fn each_line(
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {error}"))? {
         let values: Vec<&str> = record.iter().collect();
         if !is_comment(values[0]) && values.iter().any(|value| !value.is_empty()) {
-            tell(line_of(text, &record, false), &values)?;
+            let line = line_of(text, &record, false);
+            if let Some(why) = control_of(record.iter()) {
+                return Err(format!("{file}:{line}: {why}"));
+            }
+            tell(line, &values)?;
         }
     }
     Ok(())
+}
+
+/// Finds a control character in the cells of a line, any of which may become a name.
+fn control_of<'a>(mut cells: impl Iterator<Item = &'a str>) -> Option<String> {
+    cells.find_map(|cell| Some(format!("the value `{cell}` {}", text::control_of_name(cell)?)))
 }
 
 /// The line of a record. The reader reports the line of blank lines and comments before it.

@@ -24,6 +24,17 @@ pub fn control(text: &str) -> Option<String> {
     Some(format!("has the control character U+{:04X}; remove it", u32::from(c)))
 }
 
+/// As [`control`] for a name, which is on one line.
+pub fn control_of_name(name: &str) -> Option<String> {
+    // Most names and cells of tables need no look at their characters.
+    if name.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return None;
+    }
+    let end = name.chars().find(|c| matches!(c, '\n' | '\r'));
+    let of_line = |c| format!("has the control character U+{:04X}; remove it", u32::from(c));
+    end.map(of_line).or_else(|| control(name))
+}
+
 /// Replaces control characters by their numbers, as in JSON and TOML. Tabs and ends of lines stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| c == '\r' || is_control(c);
@@ -110,6 +121,10 @@ mod tests {
         assert_eq!(printable(expected), expected);
         assert_eq!(control("a\u{9b}"), Some("has the control character U+009B; remove it".to_owned()));
         assert_eq!(control("a b\tc\r\nö\u{200b}"), None);
+        assert_eq!(control_of_name("a\tb~ö\u{200b}"), None);
+        for name in ["a\nb", "ö\r", "a\u{1b}b", "\u{202e}"] {
+            assert!(control_of_name(name).is_some_and(|why| why.contains("control character")), "{name:?}");
+        }
     }
 
     #[test]

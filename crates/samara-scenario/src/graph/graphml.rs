@@ -7,6 +7,7 @@ use roxmltree::{Document, Node};
 use super::{Attributes, Builder, Direction, GraphFile, LATENCIES, LOSSES, Link, Owner};
 use crate::hosts::is_column;
 use crate::latency::unit_of;
+use crate::text;
 
 /// Maximum size of XML in bytes. In memory it needs about ten times as much.
 const XML_BYTES_MAX: usize = 256 << 20;
@@ -73,7 +74,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
         if number as usize != nodes.len() || ids.insert(id, number).is_some() {
             return Err(wrong(node, format!("duplicate node `{id}`")));
         }
-        nodes.push(attributes(node, line(node), Owner::Node, &keys, &mut unknown));
+        let of_node = attributes(node, line(node), Owner::Node, &keys, &mut unknown);
+        nodes.push(of_node.map_err(|why| wrong(node, why))?);
     }
     let is_directed = graph.attribute("edgedefault") == Some("directed");
     for edge in graph.children().filter(Node::is_element) {
@@ -92,16 +94,19 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
                 };
                 let direction = if is_directed { Direction::Forward } else { Direction::None };
                 builder.edge(line(edge), from, to, direction)?;
-                let attributes = attributes(edge, line(edge), Owner::Edge, &keys, &mut unknown);
+                let attributes = attributes(edge, line(edge), Owner::Edge, &keys, &mut unknown)
+                    .map_err(|why| wrong(edge, why))?;
                 links.push(Link { from, to, is_directed, attributes });
             }
             "hyperedge" => {
                 return Err(wrong(edge, "found a <hyperedge>; a link has two ends".to_owned()));
             }
-            _ => {}
+            other => {
+                lower_case(other, &["node", "edge", "hyperedge", "data"]).map_err(|why| wrong(edge, why))?
+            }
         }
     }
-    attributes(graph, line(graph), Owner::Graph, &keys, &mut unknown);
+    attributes(graph, line(graph), Owner::Graph, &keys, &mut unknown).map_err(|why| wrong(graph, why))?;
     let mut read = builder.finish();
     (read.nodes, read.links, read.unknown) = (nodes, links, unknown);
     if let (None, Some(shown)) = (own_names, labels.iter().find(|labels| labels.iter().any(Option::is_some)))
@@ -112,6 +117,13 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
         ));
     }
     Ok(read)
+}
+
+/// Rejects an element that is known by its name in lower case: XML distinguishes it, and its content
+/// would have no effect.
+fn lower_case(name: &str, known: &[&str]) -> Result<(), String> {
+    let meant = known.iter().find(|known| **known != name && known.eq_ignore_ascii_case(name));
+    meant.map_or(Ok(()), |meant| Err(format!("found <{name}>, expected <{meant}>")))
 }
 
 /// Checks what the parser would take quadratic time for.
@@ -177,27 +189,39 @@ fn attributes(
     owner: Owner,
     keys: &Keys<'_>,
     unknown: &mut BTreeMap<(Owner, String), usize>,
-) -> Attributes {
+) -> Result<Attributes, String> {
     let of = match owner {
         Owner::Graph => "graph",
         Owner::Node => "node",
         Owner::Edge => "edge",
     };
+    for child in element.children().filter(Node::is_element) {
+        lower_case(child.tag_name().name(), &["data"])?;
+    }
     let own = named(element, "data").filter_map(|data| {
         let key = data.attribute("key")?;
-        Some((keys.get(key).map_or(key, |key| key.name), data.text()?))
+        let name = keys.get(key).map_or(key, |key| key.name);
+        // An empty loss is not the absence of one.
+        let empty = LOSSES.contains(&name.to_ascii_lowercase().as_str()).then_some("");
+        Some((name, data.text().or(empty)?, true))
     });
     let applies = |key: &&Key<'_>| key.of == of || key.of == "all";
-    let defaults = keys.values().filter(applies).filter_map(|key| Some((key.name, key.default?)));
+    let defaults = keys.values().filter(applies).filter_map(|key| Some((key.name, key.default?, false)));
     let (mut values, mut seen) = (BTreeMap::new(), BTreeSet::new());
     let mut count = |name: &str| *unknown.entry((owner, name.to_owned())).or_default() += 1;
     // The first value of a name is used, since defaults come last.
-    for (name, value) in own.chain(defaults) {
+    for (name, value, is_own) in own.chain(defaults) {
         let lower = name.to_ascii_lowercase();
         if !seen.insert(lower.clone()) {
+            if is_own && is_known(owner, &lower) {
+                return Err(format!("duplicate attribute `{lower}`"));
+            }
             continue;
         }
         if is_known(owner, &lower) {
+            if let Some(why) = text::control_of_name(value.trim()) {
+                return Err(format!("the attribute `{lower}` {why}"));
+            }
             values.insert(lower, value.trim().to_owned());
         } else if owner != Owner::Node || !NAMES.contains(&lower.as_str()) {
             count(name);
@@ -209,7 +233,7 @@ fn attributes(
             .filter(|attribute| !OWN.contains(&attribute.name()))
             .for_each(|attribute| count(attribute.name()));
     }
-    Attributes { line, values }
+    Ok(Attributes { line, values })
 }
 
 /// Returns true if a reader uses an attribute, by its name in lower case.

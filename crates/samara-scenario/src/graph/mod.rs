@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::latency::unit_of;
 use crate::table::{Names, listed};
-use crate::{Inputs, Network, TopologyKind};
+use crate::{Inputs, Network, TopologyKind, text};
 
 /// Maximum number of nodes in a graph, the same as in a simulation.
 const NODES_MAX: usize = 1 << 20;
@@ -146,7 +146,8 @@ pub fn unused_attributes(network: &Network, inputs: &Inputs) -> Result<Vec<Strin
                 let reverse = used.replacen(name, &format!("{name}_reverse"), 1);
                 of_edges.retain(|attribute| *attribute != used && *attribute != reverse);
             }
-            of_edges.retain(|attribute| spec.loss.as_deref() != Some(attribute));
+            let is_loss = |name: &str| spec.loss.as_ref().is_some_and(|loss| loss.eq_ignore_ascii_case(name));
+            of_edges.retain(|attribute| !is_loss(attribute));
             let (losses, others): (BTreeSet<&str>, BTreeSet<&str>) =
                 of_edges.into_iter().partition(|attribute| LOSSES.contains(attribute));
             if !losses.is_empty() {
@@ -224,6 +225,9 @@ impl<'a> Builder<'a> {
     }
 
     fn node(&mut self, line: u32, name: &str) -> Result<u32, String> {
+        if let Some(why) = text::control_of_name(name) {
+            return Err(self.wrong(line, format_args!("the name `{name}` of a node {why}")));
+        }
         let number = self.names.number(name);
         if self.names.len() > NODES_MAX {
             return Err(self.wrong(line, format_args!("more than {NODES_MAX} nodes")));

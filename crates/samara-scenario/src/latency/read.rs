@@ -41,7 +41,7 @@ impl Cells {
                 )
             });
         }
-        if NONE.contains(&text.to_ascii_lowercase().as_str()) {
+        if is_mark(text) {
             return Ok(None);
         }
         match Span::parse(text) {
@@ -66,9 +66,7 @@ impl Cells {
 
     /// Returns true if a text is a latency or a mark of a missing one, rather than a name.
     fn is_value(text: &str) -> bool {
-        text.parse::<f64>().is_ok()
-            || NONE.contains(&text.to_ascii_lowercase().as_str())
-            || Span::parse(text).is_ok()
+        text.parse::<f64>().is_ok() || is_mark(text) || Span::parse(text).is_ok()
     }
 }
 
@@ -146,7 +144,7 @@ pub(super) fn pairs(
             )));
         };
         surplus += usize::from(known.is_plain() && values.len() > 3);
-        let loss = known.loss.and_then(place);
+        let loss = known.loss.map(|of| place(of).unwrap_or_default());
         pairs.add((from, to), (value, known.unit_nanos), loss).map_err(wrong)
     })?;
     if pairs.sums.is_empty() {
@@ -182,6 +180,7 @@ pub(super) fn edges(
     }
     let loss = loss.map(str::to_ascii_lowercase);
     let mut pairs = Pairs::new(file, cells, (*graph.names).clone(), Repeated::Least);
+    let mut without_loss: Option<(usize, String)> = None;
     for Link { from, to, is_directed, attributes } in &graph.links {
         let [from, to] = [from, to].map(|node| graph.names.all()[*node as usize].as_str());
         let value = |name: &str| attributes.values.get(name).map(String::as_str);
@@ -189,6 +188,10 @@ pub(super) fn edges(
         // An edge without direction has the same latency in both, unless it states the other one.
         let back = value(&reverse).or(forward.filter(|_| !is_directed && from != to));
         let lost = loss.as_deref().and_then(value);
+        if loss.is_some() && lost.is_none() && forward.or(back).is_some() {
+            let first = || (0, format!("from {from} to {to} on line {}", attributes.line));
+            without_loss.get_or_insert_with(first).0 += 1;
+        }
         for (ends, value) in [((from, to), forward), ((to, from), back)] {
             if let Some(value) = value {
                 let added = pairs.add(ends, (value, unit_nanos), lost);
@@ -196,7 +199,12 @@ pub(super) fn edges(
             }
         }
     }
-    pairs.finish()
+    let mut table = pairs.finish()?;
+    if let (Some((count, first)), Some(loss)) = (without_loss, loss) {
+        let note = format!("{file}: {count} edges have no {loss} (the first {first}); theirs counts as 0");
+        table.notes.push(note);
+    }
+    Ok(table)
 }
 
 /// The value of a pair that a file has several times.
@@ -246,8 +254,11 @@ impl<'a> Pairs<'a> {
         }
         let checked = nanos.and_then(|nanos| Cells::whole(nanos).map(|_| nanos));
         let wrong = |why: String| format!("from {from} to {to}: {why}");
+        let nanos = checked.map_err(wrong)?;
+        // A pair without a latency needs no loss.
+        let loss = loss.filter(|loss| nanos.is_some() || !is_mark(loss));
         let loss = loss.map_or(Ok(0.0), share).map_err(wrong)?;
-        if let Some(nanos) = checked.map_err(wrong)? {
+        if let Some(nanos) = nanos {
             let sum = self.sums.entry(pair).or_default();
             let is_first = sum.count == 0;
             *sum = match self.repeated {
@@ -279,13 +290,17 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// A share of lost packets: a number from 0 to below 1, or with a percent sign. Marks of missing
-/// values mean that nothing is lost.
+/// Returns true for the mark of a missing value.
+fn is_mark(text: &str) -> bool {
+    NONE.contains(&text.trim().to_ascii_lowercase().as_str())
+}
+
+/// A share of lost packets: a number from 0 to below 1, or with a percent sign. A missing value is an
+/// error, as for latencies: it does not say that nothing is lost.
 fn share(text: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
     let found = match text.strip_suffix('%') {
         Some(percent) => number(percent).map(|percent| percent / 100.0),
-        None if NONE.contains(&text.to_ascii_lowercase().as_str()) => Some(0.0),
         None => number(text),
     };
     found.filter(|share| (0.0..1.0).contains(share)).ok_or_else(|| {

@@ -209,7 +209,7 @@ fn errors_name_the_line() {
 #[test]
 fn paths_sum_latencies_and_multiply_losses() {
     // A square with a slow edge from a to d, and one of two equally long ways with less loss.
-    let text = "source,destination,latency_ms,lost\na,b,10,0.5\nb,d,10,0.5\na,c,10,10 %\nc,d,10,\na,d,90,0\na,a,3,0.2\n";
+    let text = "source,destination,latency_ms,lost\na,b,10,0.5\nb,d,10,0.5\na,c,10,10 %\nc,d,10,0\na,d,90,0\na,a,3,0.2\n";
     let table = |spec: LatencyFile, text: &str| {
         let table = read(&LatencyFile { loss: Some("lost".to_owned()), ..spec }, text);
         table.unwrap_or_else(|error| panic!("{error}"))
@@ -241,14 +241,18 @@ fn paths_sum_latencies_and_multiply_losses() {
 fn losses_are_shares() {
     let spec = LatencyFile { loss: Some("loss".to_owned()), ..spec() };
     let with = |loss: &str| read(&spec, &format!("source,destination,latency,loss\na,b,10,{loss}\n"));
-    for (text, expected) in [("0.25", 0.25), ("25 %", 0.25), ("25%", 0.25), ("0", 0.0), ("", 0.0), ("-", 0.0)]
-    {
+    for (text, expected) in [("0.25", 0.25), ("25 %", 0.25), ("25%", 0.25), ("0", 0.0)] {
         assert!((with(text).expect("a share").loss(1, 0) - expected).abs() < 1e-6, "{text}");
     }
-    for text in ["1", "-0.1", "25", "100 %", "nine", "1e400"] {
+    for text in ["1", "-0.1", "25", "100 %", "nine", "1e400", "", "-", "nan"] {
         let error = with(text).expect_err("no share");
         assert!(error.starts_with(&format!("l:2: from a to b: the loss is \"{text}\"; expected")), "{error}");
     }
+    // A pair without a latency needs none, and a short line has none.
+    let read_lines = |lines: &str| read(&spec, &format!("source,destination,latency,loss\n{lines}"));
+    assert!(read_lines("a,b,10,0\nb,c,nan,nan\n").is_ok());
+    assert!(read_lines("a,b,10,0\nb,c,nan,nine\n").is_err());
+    assert!(read_lines("a,b,10,0\nb,c,10\n").is_err_and(|why| why.contains("from b to c: the loss is \"\"")));
     let pairs = LatencyFile { format: Some(LatencyFormat::Pairs), ..spec.clone() };
     assert!(
         super::tests::read(&pairs, "a b 12\nb c 3\n")
@@ -263,6 +267,28 @@ fn losses_are_shares() {
         read("<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>")
             .contains("no edge has a latency")
     );
+}
+
+#[test]
+fn edges_without_loss_are_named() {
+    let spec = LatencyFile { loss: Some("Packet_Loss".to_owned()), ..spec() };
+    let graph = |losses: [&str; 2]| {
+        let [a, b] = losses;
+        let text = format!(
+            "<graphml><key id='l' for='edge' attr.name='latency_ms'/><key id='p' for='edge' attr.name='packet_loss'/>\n\
+             <graph><node id='a'/><node id='b'/><node id='c'/>\n\
+             <edge source='a' target='b'><data key='l'>5</data>{a}</edge>\n\
+             <edge source='b' target='c'><data key='l'>5</data>{b}</edge></graph></graphml>"
+        );
+        read(&spec, &text)
+    };
+    let with = graph(["<data key='p'>0.5</data>", ""]).expect("a valid graph");
+    let note = "l: 1 edges have no packet_loss (the first from b to c on line 4); theirs counts as 0";
+    assert_eq!(with.notes(), [note]);
+    for empty in ["<data key='p'/>", "<data key='p'> </data>", "<data key='p'>nan</data>"] {
+        let error = graph(["<data key='p'>0.5</data>", empty]).expect_err("an empty loss");
+        assert!(error.starts_with("l:4: from b to c: the loss is "), "{error}");
+    }
 }
 
 #[test]

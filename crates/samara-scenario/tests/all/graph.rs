@@ -173,6 +173,25 @@ fn attributes_without_effect_are_named() {
     assert_eq!(graph.notes, ["g: columns beside those of the two nodes have no effect: weight, kind"]);
 }
 
+/// A key of a scenario finds an attribute in any case, and then it has an effect.
+#[test]
+fn losses_in_another_case_have_an_effect() {
+    let text = "<graphml><key id='l' for='edge' attr.name='Latency_ms'/><key id='p' for='edge' attr.name='Packet_Loss'/>\
+                <graph><node id='a'/><node id='b'/><edge source='a' target='b'><data key='l'>5</data>\
+                <data key='p'>0.5</data></edge></graph></graphml>";
+    let spec = |loss: Option<&str>| LatencyFile {
+        file: "g.graphml".to_owned(),
+        loss: loss.map(str::to_owned),
+        ..LatencyFile::default()
+    };
+    assert!(
+        unused(text, false, Some(spec(None)))[0].contains("its edges have packet_loss, which has no effect")
+    );
+    for loss in ["Packet_Loss", "packet_loss", "PACKET_LOSS"] {
+        assert_eq!(unused(text, false, Some(spec(Some(loss)))), [""; 0], "{loss}");
+    }
+}
+
 #[test]
 fn labels_of_several_types_name_nodes() {
     // NetworkX writes a key for each type of an attribute.
@@ -232,6 +251,22 @@ fn errors_in_graphml_name_the_line() {
         graph("<node id='a'><graph/></node>"),
         "g:2: node a contains a graph; nested graphs are not supported"
     );
+    for (inner, expected) in [
+        ("<node id='a'/><Edge source='a' target='a'/>", "found <Edge>, expected <edge>"),
+        ("<Node id='a'/>", "found <Node>, expected <node>"),
+        ("<node id='a'><Data key='region'>x</Data></node>", "found <Data>, expected <data>"),
+        (
+            "<node id='a'><data key='region'>x</data><data key='region'>y</data></node>",
+            "duplicate attribute `region`",
+        ),
+        (
+            "<node id='a'><data key='region'>x\ny</data></node>",
+            "the attribute `region` has the control character U+000A; remove it",
+        ),
+        ("<node id='a&#10;b'/>", "the name `a\nb` of a node has the control character U+000A; remove it"),
+    ] {
+        assert_eq!(graph(inner), format!("g:2: {expected}"));
+    }
     // Entities are rejected, since they can expand without bound.
     assert!(error("<!DOCTYPE a [<!ENTITY b 'c'>]><graphml>&b;</graphml>").starts_with("g:1: "));
 }

@@ -53,6 +53,18 @@ fn errors_name_the_line() {
         error("node,uplink_bps\na,-1\n"),
         "t.csv:2: uplink is \"-1\"; expected a number, since its column has a unit"
     );
+    assert_eq!(
+        error("node,uplink_gbps\na,1e300\n"),
+        "t.csv:2: uplink is 1e300 in the unit of its column; allowed is at most 1000000 Gbit/s"
+    );
+    assert!(error("node,delay_s\na,1e9\n").ends_with("allowed is at most 87600 h"));
+    for name in ["a\nb", "a\u{1b}b", "a\u{202e}b"] {
+        let found = error(&format!("node\n\"{name}\"\n"));
+        assert!(
+            found.starts_with("t.csv:2: the value `a") && found.contains("control character U+"),
+            "{found}"
+        );
+    }
     assert_eq!(error("node,uplink\na,\n"), "t.csv:2: uplink is empty; expected a value");
     assert_eq!(
         error("node,uplink\na\n"),
