@@ -95,6 +95,8 @@ pub struct Collector {
     pub ready: usize,
     /// Rounds that are over.
     pub ended: usize,
+    /// Those of them that the scheduler reported as completed.
+    pub completed: usize,
 }
 
 impl Collector {
@@ -198,6 +200,7 @@ impl Collector {
             RoundState::Queued => self.ready += 1,
             RoundState::Completed | RoundState::Failed => {
                 self.ended += 1;
+                self.completed += usize::from(state == RoundState::Completed);
                 self.ready += usize::from(row.opened.is_none());
                 row.ended = Some(at);
                 if state == RoundState::Failed {

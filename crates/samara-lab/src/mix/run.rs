@@ -322,7 +322,8 @@ impl Stepped for Run<'_> {
         let (ready, ended, rounds) = (self.told.ready, self.told.ended, self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
-            deliveries: Some(ended as u64),
+            // A failed round delivers nothing.
+            deliveries: Some(self.told.completed as u64),
             deliveries_expected: Some(rounds.into()),
             ..Progress::default()
         }

@@ -2,6 +2,7 @@
 
 use samara_lab::mix::measure_costs;
 use samara_lab::results::{MixData, Outcome};
+use samara_lab::run::{Progress, RunOptions, run};
 use samara_mix::{Cause, Mark, Phase};
 use samara_spec::load;
 use samara_spec::mix::WorkKind;
@@ -337,6 +338,19 @@ fn restarted_node_fails_its_rounds_at_once_and_returns() {
     assert!(m.longest_gap_ms < 16_000.0, "{} ms", m.longest_gap_ms);
     let back = result.rounds.iter().filter(|row| row.nodes.contains(&2) && row.exit().is_some());
     assert!(back.clone().any(|row| row.made > result.harm[0].until), "the node is drawn again");
+}
+
+/// A failed round is over, but nothing of it was delivered.
+#[test]
+fn progress_counts_delivered_rounds_only() {
+    let loaded = loaded("mix-pool", &[POOL[0], ("mix.rounds", "700")], &["restart"], Some(1));
+    let mut last = Progress::default();
+    let options = RunOptions::new(1, &loaded.inputs);
+    let measured = run(&loaded.points[0], options, |progress| last = progress).unwrap();
+    let outcome: Outcome<MixData> = measured.outcome().typed().unwrap();
+    let m = &outcome.metrics;
+    assert!(m.failed > 0);
+    assert_eq!((last.deliveries, last.deliveries_expected), (Some(m.completed), Some(m.rounds)));
 }
 
 #[test]
