@@ -328,14 +328,16 @@ pub(crate) fn point(axes: &[(String, String)], parameters: &Map<String, Json>) -
 }
 
 /// Groups items by a key, in the order of the first occurrences.
-pub(crate) fn grouped<T, K: PartialEq>(
+pub(crate) fn grouped<T, K: Ord + Clone>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    let mut places: BTreeMap<K, usize> = BTreeMap::new();
     for item in items {
         let key = key(&item);
-        match groups.iter_mut().find(|(other, _)| *other == key) {
+        let place = *places.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((_, group)) => group.push(item),
             None => groups.push((key, vec![item])),
         }

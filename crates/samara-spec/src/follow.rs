@@ -1,7 +1,7 @@
 //! Values that nobody has set and that follow others: notes that say so, and their place in the text
 //! of a scenario.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use samara_gossipsub::config::Parameters;
 use samara_scenario::keys::{get, remove, set_key};
@@ -85,9 +85,13 @@ pub(crate) fn text(
     points: &[Point],
 ) -> Result<String, toml::ser::Error> {
     let own = sizes(scenario);
+    // The first point of each run. A search for each would take quadratic time.
+    let mut first: BTreeMap<&str, &Point> = BTreeMap::new();
+    for point in points {
+        first.entry(&point.run).or_insert(point);
+    }
     let of_run = |run: &toml::Value| {
-        let name = run.get("name").and_then(toml::Value::as_str);
-        let point = points.iter().find(|point| name == Some(&point.run))?;
+        let point = first.get(run.get("name").and_then(toml::Value::as_str)?)?;
         sizes(&point.scenario).filter(|sizes| Some(sizes) != own.as_ref())
     };
     let mut chunks = Vec::new();

@@ -543,11 +543,12 @@ fn findings(report: &Report<'_>) -> Vec<String> {
 fn missed(report: &Report<'_>, name: impl Fn(&Row) -> String) -> Vec<String> {
     let named = |row: &Row| [vec![name(row)], row.point.clone()].concat().join(" ");
     let rows = report.rows.iter().filter(|row| row.missed().0 > 0);
-    let mut groups = report::grouped(rows, |row| (row.missed(), deadline(row)));
+    let mut groups = report::grouped(rows, |row| (row.missed(), deadline(row).nanos()));
     // The best runs first: there may be more runs than names.
     groups.sort_by_key(|(((missed, _), _), _)| *missed);
     let slots = report.all().map(|result| result.published.len()).max().unwrap_or(0);
-    let sentence = |((missed, deadline), rows): &((_, _), Vec<&Row>)| {
+    let sentence = |((missed, nanos), rows): &((_, u64), Vec<&Row>)| {
+        let deadline = Span::from_nanos(*nanos);
         let (missed, waited): &(usize, usize) = missed;
         // If all runs are alike, none is a better one to name.
         let is_all = rows.len() > NAMES_MAX && rows.len() == report.rows.len();

@@ -144,8 +144,11 @@ type Groups<'a> = [(String, Vec<&'a SavedRun>)];
 /// Returns an error if the results have no run in common, or no metric.
 pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, String> {
     let [left, right] = [&a, &b].map(|saved| grouped(&saved.runs, |run| run.key()));
+    // A result may have as many runs as a scenario points, so that nothing looks at all pairs of runs.
+    let of_right: BTreeMap<&str, &Vec<&SavedRun>> =
+        right.iter().map(|(key, runs)| (key.as_str(), runs)).collect();
     let partners = if pairs.is_empty() {
-        let same = left.iter().filter(|(key, _)| right.iter().any(|(other, _)| other == key));
+        let same = left.iter().filter(|(key, _)| of_right.contains_key(key.as_str()));
         same.map(|(key, _)| (key.clone(), key.clone())).collect()
     } else {
         paired((&a, &left), (&b, &right), pairs)?
@@ -158,8 +161,8 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
     let (mut only_a, mut one_sided) = (BTreeSet::new(), BTreeSet::new());
     for (key, runs) in &left {
         let partner = partners.get(key);
-        match right.iter().find(|(other, _)| Some(other) == partner) {
-            Some((_, others)) => changes.extend(of_runs(runs, others, &varying, &mut one_sided)),
+        match partner.and_then(|partner| of_right.get(partner.as_str())) {
+            Some(others) => changes.extend(of_runs(runs, others, &varying, &mut one_sided)),
             None => drop(only_a.insert(named(&runs[0].name, &place(runs[0], &varying)))),
         }
     }
@@ -171,14 +174,15 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
         ));
     }
     let mut only_b = BTreeSet::new();
-    let others = right.iter().filter(|(key, _)| !partners.values().any(|other| other == key));
+    let wanted: BTreeSet<&String> = partners.values().collect();
+    let others = right.iter().filter(|(key, _)| !wanted.contains(key));
     only_b.extend(others.map(|(_, runs)| named(&runs[0].name, &place(runs[0], &varying))));
     if !pairs.is_empty() {
         // The pairs select the runs.
         only_a.clear();
         only_b.clear();
         a.runs.retain(|run| partners.contains_key(&run.key()));
-        b.runs.retain(|run| partners.values().any(|other| *other == run.key()));
+        b.runs.retain(|run| wanted.contains(&run.key()));
     }
     // A result paired with itself has one digest, but its pairs are different runs.
     let is_identical = a.digest == b.digest && partners.iter().all(|(key, partner)| key == partner);
@@ -230,13 +234,19 @@ fn names(groups: &Groups<'_>) -> String {
 /// name differ.
 fn nothing_in_common((a, left): (&Saved, &Groups<'_>), (b, right): (&Saved, &Groups<'_>)) -> String {
     let mut differing = BTreeSet::new();
-    for (run, other) in
-        left.iter().flat_map(|(_, run)| right.iter().map(move |(_, other)| (run[0], other[0])))
-    {
-        if run.name == other.name {
-            let keys = run.parameters.keys().chain(other.parameters.keys());
-            differing.extend(keys.filter(|key| run.parameters.get(*key) != other.parameters.get(*key)));
+    let mut of_name: BTreeMap<&str, [Vec<&SavedRun>; 2]> = BTreeMap::new();
+    for (side, groups) in [left, right].into_iter().enumerate() {
+        for (_, runs) in groups {
+            of_name.entry(&runs[0].name).or_default()[side].push(runs[0]);
         }
+    }
+    for sides in of_name.values().filter(|sides| sides.iter().all(|side| !side.is_empty())) {
+        // A key differs between two of them unless all have its value of the first.
+        let all = || sides.iter().flatten();
+        let keys: BTreeSet<&String> = all().flat_map(|run| run.parameters.keys()).collect();
+        let first = sides[0][0];
+        let is_same = |key: &str| all().all(|run| run.parameters.get(key) == first.parameters.get(key));
+        differing.extend(keys.into_iter().filter(|key| !is_same(key)));
     }
     let (a, b) = (a.path.display(), b.path.display());
     let why = if differing.is_empty() {
@@ -556,9 +566,11 @@ impl Threshold {
     fn lacking<'a>(&self, compared: &'a Compared) -> Option<&'a str> {
         let has = |run: &SavedRun| run.metrics.contains_key(&self.metric);
         let is_meant = |run: &&SavedRun| has(run) && self.run.as_ref().is_none_or(|name| run.name == *name);
+        let having: BTreeSet<String> =
+            compared.b.runs.iter().filter(|run| has(run)).map(SavedRun::key).collect();
         let is_lacking = |run: &&SavedRun| {
             let partner = compared.partners.get(&run.key());
-            !compared.b.runs.iter().any(|other| Some(&other.key()) == partner && has(other))
+            partner.is_none_or(|partner| !having.contains(partner))
         };
         let mut of_first = compared.a.runs.iter().filter(is_meant);
         of_first.find(is_lacking).map(|run| run.name.as_str())

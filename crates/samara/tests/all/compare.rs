@@ -210,3 +210,32 @@ fn index_lists_results_with_verdicts() {
     let error = results.refused(["report", "all/good"]);
     assert!(error.contains("no results; expected directories"), "{error}");
 }
+
+/// A result may have 100,000 points. Nothing looks at each pair of runs of the two results, which would
+/// take minutes.
+#[test]
+fn many_runs_are_compared_in_time() {
+    let scratch = Scratch::new("many-runs");
+    let write = |directory: &str, parameter: &str| {
+        let run = |at: u32| {
+            format!(
+                "{{\"name\": \"r{at}\", \"parameters\": {{\"seed\": 1, \"{parameter}\": {at}}}, \
+                 \"metrics\": {{\"copies\": {at}}}}}"
+            )
+        };
+        let runs: Vec<String> = (0..20_000).map(run).collect();
+        let runs = runs.join(", ");
+        let text = format!(
+            "{{\"scenario\": \"s\", \"version\": \"1\", \"digest\": \"{directory}\", \"runs\": [{runs}]}}"
+        );
+        std::fs::create_dir_all(scratch.path(directory)).unwrap();
+        scratch.write(&format!("{directory}/summary.json"), text);
+    };
+    [("a", "x"), ("b", "x"), ("c", "y")].into_iter().for_each(|(directory, key)| write(directory, key));
+    let start = std::time::Instant::now();
+    let shown = scratch.ok(["compare", "a", "b", "--format", "markdown", "--threshold", "copies=+0,-0"]);
+    assert!(shown.contains("20000 figures") || shown.contains("20,000 figures"), "{shown:.200}");
+    let error = scratch.refused(["compare", "a", "c"]);
+    assert!(error.contains("those with the same name differ in x, y"), "{error:.200}");
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
