@@ -96,6 +96,7 @@ impl<F: Frame> Outbox<F> {
         queue.tail = slot;
         queue.copies += 1;
         queue.bytes += u64::from(len);
+        queue.expires = queue.expires.min(origin.deadline);
         link.copies += 1;
         self.counters[lane].owed.add(len);
         self.counters[lane].pending.add(len);
@@ -153,13 +154,22 @@ impl<F: Frame> Outbox<F> {
     }
 
     fn purge_expired(&mut self, now: Time, peer: PeerId, lane: usize) {
-        let mut next = self.oldest(peer, lane);
+        if self.link(peer).and_then(|link| link.lanes.get(lane)).is_none_or(|queue| queue.expires >= now) {
+            return;
+        }
+        let (mut next, mut expires) = (self.oldest(peer, lane), Time::MAX);
         while let Some(slot) = next {
             let Some(copy) = self.store.copies.get(slot as usize) else { break };
             next = Some(copy.younger);
             if copy.origin.deadline < now {
                 self.take_out(slot, Outcome::Expired);
+            } else {
+                expires = expires.min(copy.origin.deadline);
             }
+        }
+        let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
+        if let Some(queue) = link.and_then(|link| link.lanes.get_mut(lane)) {
+            queue.expires = expires;
         }
     }
 

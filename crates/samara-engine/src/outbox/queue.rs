@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use super::message::{Key, Store};
+use crate::Time;
 
 /// Stands for no copy, no group and no place.
 pub(super) const NONE: u32 = u32::MAX;
@@ -29,11 +30,15 @@ pub(super) struct LaneQueue {
     /// The place of this link in the lane's list of active links.
     pub(super) active: u32,
     pub(super) bytes: u64,
+    /// No copy expires before this time. Without it, a full lane would look at all of its copies for
+    /// each one that it refuses.
+    pub(super) expires: Time,
 }
 
 impl LaneQueue {
     fn new() -> Self {
-        Self { heap: BinaryHeap::new(), head: NONE, tail: NONE, copies: 0, active: NONE, bytes: 0 }
+        let (heap, expires) = (BinaryHeap::new(), Time::MAX);
+        Self { heap, head: NONE, tail: NONE, copies: 0, active: NONE, bytes: 0, expires }
     }
 
     #[inline]
@@ -84,6 +89,7 @@ impl LaneQueue {
     /// Removes entries of copies that are gone, once they are the majority.
     pub(super) fn tidy<F>(&mut self, store: &Store<F>) {
         if self.copies == 0 {
+            self.expires = Time::MAX;
             self.heap.clear();
             self.heap.shrink_to(HEAP_KEPT);
         } else if self.heap.len() > 2 * self.copies as usize + 16 {

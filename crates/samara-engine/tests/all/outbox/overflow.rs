@@ -184,3 +184,22 @@ proptest! {
         }
     }
 }
+
+/// A full lane refuses a million copies without a look at all that it has for each of them, which would
+/// take minutes.
+#[test]
+fn refusals_take_no_longer_if_a_lane_has_many_copies() {
+    let lane = bounded("a", 0, 20_000, u64::MAX, Overflow::DropNewest);
+    let mut outbox = outbox(Dispatch::PerLink, vec![lane], 1);
+    let start = std::time::Instant::now();
+    let mut owe = |at: Time, id: u64, deadline| {
+        outbox.owe(at, PeerId(0), Lane(0), Blob { id, len: 1 }, Some(MessageKey(id)), deadline).is_ok()
+    };
+    let soon = Some(Time::from_secs(1));
+    let taken = (0..1_000_000).filter(|id| owe(Time::ZERO, *id, soon)).count();
+    assert_eq!(taken, 20_000);
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    // Expired copies still make room.
+    assert!(owe(Time::from_secs(2), 1_000_000, None));
+    assert_eq!(outbox.counters(Lane(0)).expired.copies, 20_000);
+}
