@@ -184,7 +184,7 @@ impl GossipSub {
         if self.peers.get(peer).is_none() {
             self.scores.forget_peer(peer);
             self.backoffs.forget_peer(peer);
-            self.promises.forgive(peer);
+            self.promises.forget_peer(peer);
         }
     }
 

@@ -154,7 +154,7 @@ impl GossipSub {
     /// Notes that what was in flight to a peer is lost: requests, parts, and messages, of which the
     /// next gossip tells it.
     fn note_loss(&mut self, id: PeerId, cx: &mut Cx<'_>) {
-        self.promises.forgive(id);
+        self.promises.forgive_lost(cx.now(), id);
         self.forget_pulls_of(id, cx);
         self.retell_partials_to(id, cx);
         let topics = self.peers.get(id).map(|peer| peer.topics.clone()).unwrap_or_default();
@@ -177,7 +177,7 @@ impl GossipSub {
         }
         peer.streams.forgets = false;
         peer.streams.unconfirmed = peer.topics.as_slice().into();
-        self.promises.forgive(id);
+        self.promises.forgive_lost(cx.now(), id);
         self.forget_pulls_of(id, cx);
     }
 

@@ -232,6 +232,58 @@ fn promises_that_were_in_flight_are_forgiven() {
     }
 }
 
+/// A peer chooses when its streams end. Promises that it never keeps count although each IHAVE has a
+/// stream of its own, in whatever way the one before ended.
+#[test]
+fn promises_cannot_be_dodged_with_streams() {
+    type Breaks = fn(&mut Node, PeerId);
+    let all: [Breaks; 3] = [
+        begins,
+        |node, peer| drop(open(node, peer, V1_3)),
+        |node, peer| node.with(|engine, _| engine.stream_broke(peer)),
+    ];
+    for (way, breaks) in all.into_iter().enumerate() {
+        let mut node = streaming(scored());
+        node.subscribe("t");
+        let peer = node.connect_as(V1_3, false);
+        open(&mut node, peer, V1_3);
+        begins(&mut node, peer);
+        node.rpc(peer, hello(&["t"]));
+        let mut promised = 0;
+        for second in 0..60 {
+            node.sent();
+            node.rpc(peer, ihave("t", ids(10 * second, 3)));
+            // A peer with too low a score gets no request any more.
+            promised += node.sent().iwants().len() as u64;
+            node.advance(Duration::from_secs(1));
+            breaks(&mut node, peer);
+        }
+        node.advance(Duration::from_secs(10));
+        let broken = node.engine.metrics().promises_broken;
+        assert!(promised >= 10 && 2 * broken >= promised, "way {way}: {broken} of {promised} promises count");
+        assert!(node.engine.peer_score(peer) < 0.0);
+    }
+}
+
+/// A stream of an honest peer may break now and then.
+#[test]
+fn an_honest_peer_whose_streams_break_loses_no_score() {
+    let mut node = streaming(scored());
+    node.subscribe("t");
+    let peer = node.connect_as(V1_3, false);
+    open(&mut node, peer, V1_3);
+    for round in 0..10 {
+        begins(&mut node, peer);
+        node.rpc(peer, hello(&["t"]));
+        node.rpc(peer, ihave("t", ids(10 * round, 3)));
+        node.advance(Duration::from_secs(1));
+        begins(&mut node, peer);
+        node.rpc(peer, hello(&["t"]));
+        node.advance(Duration::from_secs(9));
+    }
+    assert_eq!((node.engine.metrics().promises_broken, node.engine.peer_score(peer)), (0, 0.0));
+}
+
 #[test]
 fn gossip_repeats_messages_that_were_in_flight() {
     let mut node = streaming(plain());
