@@ -46,8 +46,8 @@ pub(crate) fn problems(
         checks.wrong(key, format!("has no effect in [{}]: {why}; remove it", family.section));
     }
     checks.about(scenario);
-    if let Some(message) = wrong_nodes(scenario) {
-        checks.wrong("network.nodes", message);
+    if let Some((key, message)) = wrong_nodes(scenario, given) {
+        checks.wrong(key, message);
         checks.name_defaults(scenario, given);
         return (checks.problems, None);
     }
@@ -64,10 +64,19 @@ pub(crate) fn problems(
     (checks.problems, note)
 }
 
-/// Explains why a scenario cannot have its number of nodes.
-pub(crate) fn wrong_nodes(scenario: &Scenario) -> Option<String> {
+/// Explains why a scenario cannot have its number of nodes. Returns the key that determines it, which
+/// may be that of a file, and the message.
+pub(crate) fn wrong_nodes(scenario: &Scenario, given: &toml::Table) -> Option<(&'static str, String)> {
     let (nodes, most) = (scenario.network.nodes, scenario.family().nodes_max);
-    (!(2..=most).contains(&nodes)).then(|| format!("is {nodes}; allowed is 2 to {most}"))
+    if (2..=most).contains(&nodes) {
+        return None;
+    }
+    let files = ["network.nodes_file", "network.latency_file", "network.topology.file"];
+    let file = files.into_iter().find(|key| get(given, key).is_some());
+    Some(match file.filter(|_| get(given, "network.nodes").is_none()) {
+        Some(file) => (file, format!("has {nodes} nodes; allowed are 2 to {most}")),
+        None => ("network.nodes", format!("is {nodes}; allowed is 2 to {most}")),
+    })
 }
 
 /// The remedy for two keys that exclude each other.
@@ -184,6 +193,10 @@ impl Checks<'_> {
                 "scenario.name",
                 format!("is \"{name}\"; results directories need letters, digits, - and _ only"),
             );
+        }
+        let mut seeds = BTreeSet::new();
+        if let Some(seed) = scenario.scenario.seeds.iter().find(|seed| !seeds.insert(**seed)) {
+            self.wrong("scenario.seeds", format!("has {seed} twice; expected different seeds"));
         }
         if scenario.scenario.seeds.is_empty() {
             self.wrong("scenario.seeds", "is empty; expected at least one seed, for example [1]");

@@ -337,7 +337,19 @@ fn load_text(
     {
         let axis = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).nth(place);
         let key = axis.map_or("", |axis| axis.key.as_str());
-        let message = format!("would have no effect: other keys of {runs} replace {key}; remove the axis");
+        let values = axis.map_or(&[][..], |axis| axis.values.as_slice());
+        // Without runs and other axes, only the values themselves can be the reason.
+        let alone = |value: &toml::Value| {
+            let values = [(key.to_owned(), value.clone())];
+            build((source, text), &table, &values, &RunSpec::default()).ok().map(|(scenario, _)| scenario)
+        };
+        let first = values.first().and_then(alone);
+        let message = match values {
+            [one, .., other] if values.iter().all(|value| alone(value) == first) => {
+                format!("would have no effect: its values, {one} to {other}, are the same; remove the axis")
+            }
+            _ => format!("would have no effect: other keys of {runs} replace {key}; remove the axis"),
+        };
         return Err(axis_error((source, text), (place, key), axes, &message));
     }
     // A key of the file may become idle by a run, or by another kind on the command line.
@@ -511,12 +523,15 @@ const FAULTY_MAX: usize = 1_000;
 fn control(value: &toml::Value, key: &str) -> Option<(String, String)> {
     let below = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
     match value {
+        toml::Value::String(value) if key.ends_with(".name") || key.contains(".names.") => {
+            Some((key.to_owned(), text::control_of_name(value)?))
+        }
         toml::Value::String(value) => Some((key.to_owned(), text::control(value)?)),
         toml::Value::Array(list) => {
             list.iter().enumerate().find_map(|(at, value)| control(value, &below(&at.to_string())))
         }
         toml::Value::Table(table) => table.iter().find_map(|(name, value)| {
-            let of_name = text::control(name).map(|message| (below(name), message));
+            let of_name = text::control_of_name(name).map(|message| (below(name), message));
             of_name.or_else(|| control(value, &below(name)))
         }),
         _ => None,

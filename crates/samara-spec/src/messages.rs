@@ -242,15 +242,17 @@ impl Checks<'_> {
                 format!("is {duration}, at {all}; allowed is 1 to {MESSAGES_MAX}"),
             );
         }
+        // The scenario sets none of what the file determines.
+        let key = if messages.file.is_some() { "messages.file" } else { "messages.duration" };
         let deliveries = u64::from(count) * u64::from(scenario.network.nodes);
         if deliveries > DELIVERIES_MAX {
             let message = format!(
                 "is {duration}, with {count} messages to {} nodes; allowed are {DELIVERIES_MAX} deliveries",
                 scenario.network.nodes
             );
-            self.wrong("messages.duration", message);
+            self.wrong(key, message);
         }
-        self.lasts("messages.duration", &[messages.warm_up, *duration, messages.cool_down]);
+        self.lasts(key, &[messages.warm_up, *duration, messages.cool_down]);
         let limit = largest(scenario);
         self.sizes("messages.size", messages.size, PAYLOAD_MIN, limit);
         self.starts_after_links("messages.warm_up", messages.warm_up, scenario);

@@ -277,7 +277,7 @@ impl Work<'_> {
 
     /// Checks the number of hosts, on which the sizes of all that follows depend.
     fn nodes(&mut self) -> Result<(), Wrong> {
-        wrong_nodes(self.scenario).map_or(Ok(()), |message| self.fail("network.nodes", message))
+        wrong_nodes(self.scenario, self.given).map_or(Ok(()), |(key, message)| self.fail(key, message))
     }
 
     fn rates(&mut self) {

@@ -289,6 +289,42 @@ fn written_scenarios_load_as_the_same_points() {
     );
 }
 
+/// Neither the number of points nor that of runs of one name makes loading quadratic: twenty times as
+/// many would take four hundred times as long.
+#[test]
+fn many_runs_load_in_linear_time() {
+    let text = |runs: usize| {
+        let run = |at| format!("[[run]]\nname = \"r{at}\"\n");
+        scenario("nodes = 16", MESSAGES, &(0..runs).map(run).collect::<String>())
+    };
+    let time = |runs| {
+        let text = text(runs);
+        let start = std::time::Instant::now();
+        let mut loaded = load(&text, Inputs::default());
+        // Loading each point takes its time; the text of the scenario is what has runs.
+        let loaded_in = start.elapsed();
+        let start = std::time::Instant::now();
+        loaded.write().unwrap();
+        (loaded_in, start.elapsed())
+    };
+    let (few, many) = (time(500), time(10_000));
+    assert!(many.1 < few.1 * 150, "{few:?} {many:?}");
+}
+
+#[test]
+fn seeds_and_values_that_repeat_are_named() {
+    let text = scenario("nodes = 16", MESSAGES, "");
+    let twice = text.replace("title", "seeds = [3, 1, 3]\ntitle");
+    let found = error(&twice, Inputs::default());
+    assert!(found.contains("scenario.seeds: has 3 twice; expected different seeds"), "{found}");
+    let sweep = "[[sweep.axis]]\nkey = \"network.latency\"\nvalues = [\"1 s\", \"1000 ms\"]\n";
+    let found = error(&format!("{text}{sweep}"), Inputs::default());
+    assert!(found.ends_with("its values, \"1 s\" to \"1000 ms\", are the same; remove the axis"), "{found}");
+    let names = "[network.regions]\nnames = [\"a\\nb\", \"c\"]\nweights = [1, 1]\n";
+    let found = error(&format!("{text}{names}"), Inputs::default());
+    assert!(found.contains("control character U+000A"), "{found}");
+}
+
 #[test]
 fn errors_name_key_and_line() {
     let hosts = |rows: &str| Inputs::default().with("nodes.csv", format!("node,uplink_mbps\n{rows}"));
@@ -308,6 +344,17 @@ fn errors_name_key_and_line() {
     let missing = error(&by_hosts(""), Inputs::directory("nowhere"));
     assert!(missing.starts_with("small.toml:5: network.nodes_file: nodes.csv: "), "{missing}");
     assert!(missing.contains("nowhere/nodes.csv"), "{missing}");
+    // A key that the scenario has, not the one that the file determines.
+    assert_eq!(
+        error(&by_hosts(""), hosts("0,1\n")),
+        "small.toml:5: network.nodes_file: has 1 nodes; allowed are 2 to 1048576"
+    );
+    let late = Inputs::default().with("messages.csv", "at_ms\n1e11\n");
+    let late = error(&scenario("nodes = 4", "file = \"messages.csv\"", ""), late);
+    assert!(late.starts_with("small.toml:9: messages.file: makes a run of"), "{late}");
+    let latest = Inputs::default().with("messages.csv", "at_ms\n1e12\n");
+    let latest = error(&scenario("nodes = 4", "file = \"messages.csv\"", ""), latest);
+    assert!(latest.contains("messages.file: messages.csv:2: at is 1e12"), "{latest}");
     let latencies = |text: String| Inputs::default().with("latency.csv", text);
     let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");
     assert_eq!(
