@@ -28,6 +28,8 @@ const page = {
   scope: "all",
   drawn: {},
   has: false,
+  // The number of runs, once the server has listed them.
+  listed: null,
 };
 const byId = (id) => document.getElementById(id);
 
@@ -108,6 +110,8 @@ async function listRuns() {
     // Switches to a newer run that has started.
     if (!page.wanted && names.length && page.run && names[0] !== page.run) connect();
     if (!names.length && !page.has) byId("main").dataset.directory = directory;
+    if (page.listed !== names.length) page.dirty = true;
+    page.listed = names.length;
   } catch {
     /* The connection status reports the loss. */
   }
@@ -116,7 +120,7 @@ async function listRuns() {
 function draw() {
   if (!page.dirty || page.paused) return;
   page.dirty = false;
-  byId("title").textContent = page.run || "No run yet";
+  byId("title").textContent = page.run || (page.listed === 0 ? "No run yet" : "Loading…");
   document.title = page.run ? `${page.run} · Samara dashboard` : "Samara dashboard";
   byId("json").href = page.run ? `/v1/snapshot?run=${encodeURIComponent(page.run)}` : "/v1/snapshot";
   const main = byId("main");
@@ -200,8 +204,11 @@ function empty(isEmpty) {
     return;
   }
   const where = byId("main").dataset.directory;
+  // Nothing is known before the first answer.
   const text = page.has
     ? "This run has reported nothing yet."
+    : page.listed !== 0
+    ? "Loading…"
     : `There is no run yet${where ? ` in ${where}` : ""}: no directory with live files. Start one, for example samara run peerdas-small --out ${where || "results"}/first, and it appears here.`;
   if (old) old.textContent = text;
   else byId("main").append(el("p", { id: "empty", class: "empty" }, text));

@@ -69,6 +69,11 @@ fn page_updates_and_survives_a_server_restart() {
     let server = Server::start(&results, "127.0.0.1:0", None);
     chrome.open(&server.url("/"));
     until(&mut chrome, &format!("{MAIN}.includes('There is no run yet')"));
+    // Before the server has answered, the page does not know whether there is one.
+    let first = "(() => { const listed = page.listed; page.listed = null; empty(true); \
+                 const text = document.getElementById('empty').textContent; \
+                 page.listed = listed; empty(true); return text; })()";
+    assert_eq!(chrome.eval(first), "Loading…");
     // A new run appears without a reload.
     let mut team = team(&results.join("relay"));
     until(
