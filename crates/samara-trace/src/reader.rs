@@ -115,10 +115,17 @@ impl TraceReader<BufReader<File>> {
         }
         let file = File::open(path).map_err(io_error)?;
         let mut source = BufReader::with_capacity(1 << 16, file);
-        let format = detect(source.fill_buf().map_err(io_error)?);
+        let start = source.fill_buf().map_err(io_error)?;
+        let format = detect(start.strip_prefix(MARK).unwrap_or(start));
+        // Editors of text put a mark before it.
+        let marked = if format == Format::Json && start.starts_with(MARK) { MARK.len() } else { 0 };
+        source.consume(marked);
         Ok(Self::new(path, format, source))
     }
 }
+
+/// The mark of the order of bytes in UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Detects the format. JSON starts with `{"`. An event in protobuf could start with these bytes
 /// only if it were 123 bytes long and had no type.

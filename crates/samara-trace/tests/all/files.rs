@@ -32,6 +32,20 @@ fn all_kinds_of_events_round_trip_in_both_formats() {
     }
 }
 
+/// Editors of text put the mark of the order of bytes before JSON.
+#[test]
+fn a_mark_before_json_is_read_over() {
+    let path = path("marked.json");
+    let writer = TraceWriter::create(&path, options(Format::Json, 4, WhenFull::Wait)).unwrap();
+    all().into_iter().for_each(|event| assert!(writer.record(event)));
+    writer.finish().1.unwrap();
+    let text = std::fs::read(&path).unwrap();
+    std::fs::write(&path, ["\u{feff}".as_bytes(), &text].concat()).unwrap();
+    let reader = TraceReader::open(&path).unwrap();
+    assert_eq!(reader.format(), Format::Json);
+    assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), all());
+}
+
 #[test]
 fn batches_round_trip() {
     let batch = TraceEventBatch { batch: all() };
