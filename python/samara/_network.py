@@ -75,7 +75,9 @@ def network(
     Data frames of pandas and polars and tables of Arrow are accepted wherever sequences and arrays
     are: a frame with two columns as `graph`, a square one as `latency`, one with a single column as
     `uplink`. Their labels are names of nodes or regions: rows and columns apply by name, in any
-    order. Names that do not fit are an error; `frame.to_numpy()` has none.
+    order. So do a mapping and a series of rows, whose columns have the order of the rows, and a mapping
+    of mappings. Names that do not fit are an error; `frame.to_numpy()` has none. Sets have no order,
+    and are an error.
 
     `kind`, `within`, `others` and `paths` are keys of `network.latency_file`: `others` is the latency
     of pairs without one (NaN), and `within` that of nodes in one region. `keys` are further keys of
