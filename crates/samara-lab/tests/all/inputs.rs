@@ -350,10 +350,10 @@ fn errors_name_key_and_line() {
         "small.toml:5: network.nodes_file: has 1 nodes; allowed are 2 to 1048576"
     );
     let late = Inputs::default().with("messages.csv", "at_ms\n1e11\n");
-    let late = error(&scenario("nodes = 4", "file = \"messages.csv\"", ""), late);
+    let late = error(&scenario("nodes = 16", "file = \"messages.csv\"", ""), late);
     assert!(late.starts_with("small.toml:9: messages.file: makes a run of"), "{late}");
     let latest = Inputs::default().with("messages.csv", "at_ms\n1e12\n");
-    let latest = error(&scenario("nodes = 4", "file = \"messages.csv\"", ""), latest);
+    let latest = error(&scenario("nodes = 16", "file = \"messages.csv\"", ""), latest);
     assert!(latest.contains("messages.file: messages.csv:2: at is 1e12"), "{latest}");
     let latencies = |text: String| Inputs::default().with("latency.csv", text);
     let by_latency = |rest: &str| scenario(&format!("{LATENCY}\n{rest}"), MESSAGES, "");

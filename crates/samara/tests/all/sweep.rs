@@ -235,7 +235,7 @@ sweep peerdas-small --grid network.nodes=20,20 => duplicate value 20
 sweep peerdas-small --grid network.nods=20,30 => did you mean `nodes`
 sweep peerdas-small --grid network.uplink=1,2 => expected a rate
 sweep peerdas-small --seeds 0 => has no seeds
-sweep peerdas-small --seeds 1,1 --only batch => is a duplicate
+sweep peerdas-small --seeds 1,1 --only batch => scenario.seeds: has 1 twice
 sweep peerdas-small --engine ray --python no-such-python --out r => pip install
 point peerdas-small => expected one: select it with
 ",
