@@ -124,22 +124,23 @@ pub(crate) struct Promises {
     queue: VecDeque<(Time, PeerId, MessageId)>,
     /// Number of promises not tracked because the table was full.
     pub(crate) refused: u64,
-    /// When the promises of a peer were last lost with a stream, for as long as that matters.
-    lost_at: BTreeMap<PeerId, Time>,
+    /// When the allowance of a peer for promises that are lost with streams is whole again.
+    whole_at: BTreeMap<PeerId, Time>,
 }
 
-/// The time between two losses of promises that count, in deadlines of promises. A peer decides when a
-/// stream ends: without a limit, one that begins a new stream after each IHAVE would never break a
-/// promise. At least two thirds of those of such a peer count. One whose streams break now and then
-/// loses no score.
+/// How often promises may be lost with streams of a peer, and the time until one more time is allowed,
+/// in deadlines of promises. A peer decides when a stream ends: without a limit, one that begins a new
+/// stream after each IHAVE would never break a promise. In the long run, two thirds of its promises
+/// count. One whose streams break now and then loses no score.
+const LOSSES_MAX: u32 = 3;
 const LOSS_DEADLINES: u32 = 3;
 
 impl Promises {
     /// Creates an empty table. Each promise must be kept within `follow_up` (3 s in all
     /// implementations).
     pub(crate) fn new(follow_up: Duration, capacity: usize) -> Self {
-        let (by_id, queue, lost_at) = (HashMap::default(), VecDeque::new(), BTreeMap::new());
-        Self { follow_up, capacity, by_id, queue, refused: 0, lost_at }
+        let (by_id, queue, whole_at) = (HashMap::default(), VecDeque::new(), BTreeMap::new());
+        Self { follow_up, capacity, by_id, queue, refused: 0, whole_at }
     }
 
     /// Tracks one of the `ids` that this node requested from `peer` after its IHAVE. Returns the
@@ -188,26 +189,26 @@ impl Promises {
         was_open
     }
 
-    /// Forgives all promises of `peer`, whose answers may be lost with a stream, unless it has lost
-    /// others a short time ago.
+    /// Forgives all promises of `peer`, whose answers may be lost with a stream, unless that has happened
+    /// too often.
     pub(crate) fn forgive_lost(&mut self, now: Time, peer: PeerId) {
-        let is_again = self.lost_at.get(&peer).is_some_and(|at| now < *at + self.follow_up * LOSS_DEADLINES);
-        if !is_again && self.forgive(peer) {
-            self.lost_at.insert(peer, now);
+        let every = self.follow_up * LOSS_DEADLINES;
+        let whole_at = self.whole_at.get(&peer).map_or(now, |at| now.max(*at));
+        if whole_at <= now + every * (LOSSES_MAX - 1) && self.forgive(peer) {
+            self.whole_at.insert(peer, whole_at + every);
         }
     }
 
     /// Forgets a peer whose number will be reused.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         self.forgive(peer);
-        self.lost_at.remove(&peer);
+        self.whole_at.remove(&peer);
     }
 
     /// Removes the expired promises, and returns their number for each peer, ordered by peer.
     pub(crate) fn broken(&mut self, now: Time) -> Vec<(PeerId, u32)> {
         let mut broken: Vec<(PeerId, u32)> = Vec::new();
-        let counted = self.follow_up * LOSS_DEADLINES;
-        self.lost_at.retain(|_, at| now < *at + counted);
+        self.whole_at.retain(|_, at| now < *at);
         while self.queue.front().is_some_and(|(until, ..)| *until < now) {
             let Some((until, peer, id)) = self.queue.pop_front() else { break };
             if Self::close(&mut self.by_id, &id, |known, at| known == peer && at == until) {

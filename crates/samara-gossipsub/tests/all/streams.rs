@@ -260,7 +260,7 @@ fn promises_cannot_be_dodged_with_streams() {
         }
         node.advance(Duration::from_secs(10));
         let broken = node.engine.metrics().promises_broken;
-        assert!(promised >= 10 && 2 * broken >= promised, "way {way}: {broken} of {promised} promises count");
+        assert!(promised >= 10 && 3 * broken >= promised, "way {way}: {broken} of {promised} promises count");
         assert!(node.engine.peer_score(peer) < 0.0);
     }
 }
@@ -272,14 +272,15 @@ fn an_honest_peer_whose_streams_break_loses_no_score() {
     node.subscribe("t");
     let peer = node.connect_as(V1_3, false);
     open(&mut node, peer, V1_3);
-    for round in 0..10 {
+    for round in 0..20 {
         begins(&mut node, peer);
         node.rpc(peer, hello(&["t"]));
         node.rpc(peer, ihave("t", ids(10 * round, 3)));
         node.advance(Duration::from_secs(1));
         begins(&mut node, peer);
         node.rpc(peer, hello(&["t"]));
-        node.advance(Duration::from_secs(9));
+        // Also three times at short intervals.
+        node.advance(Duration::from_secs(if round % 4 < 2 { 1 } else { 20 }));
     }
     assert_eq!((node.engine.metrics().promises_broken, node.engine.peer_score(peer)), (0, 0.0));
 }
