@@ -26,6 +26,7 @@ pub mod testing;
 mod time;
 #[cfg(feature = "config")]
 pub mod units;
+pub mod uplink;
 
 pub use altered::alter;
 #[cfg(feature = "driver")]

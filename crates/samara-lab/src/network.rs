@@ -7,11 +7,12 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Losses, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QuicConfig, Recovery,
-    RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Latency, Losses, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QueueSize, QuicConfig,
+    Recovery, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
-use samara_engine::units::{Rate, Span};
+use samara_engine::units::{Rate, Size, Span};
+use samara_engine::uplink::LimitConfig;
 use samara_scenario::study;
 use samara_scenario::topology::{self, Graph};
 use samara_scenario::{
@@ -353,6 +354,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
     }
     let window = |delay: Span| NodeWindow { target: delay.duration(), ..NodeWindow::default() };
     transport.node_window = spec.node_delay.map(window);
+    transport.limit = spec.node_limit.then(LimitConfig::default);
     if spec.ip_headers == Some(false) {
         transport.header -= std::mem::take(&mut transport.ip_header);
     }
@@ -419,6 +421,12 @@ pub fn nic(scenario: &Scenario) -> NicDiscipline {
         (Some(UplinkQueue::FqCodel(queue)), _) => NicDiscipline::FqCoDel(fq_codel(queue)),
         (Some(UplinkQueue::Fair {}), _) => {
             NicDiscipline::FqCoDel(FqCoDel { target: NEVER, ..FqCoDel::default() })
+        }
+        (Some(UplinkQueue::Fifo { time: Some(time), .. }), _) => {
+            NicDiscipline::DropTail(QueueSize::Time(time.duration()))
+        }
+        (Some(UplinkQueue::Fifo { time: None, size }), _) => {
+            NicDiscipline::DropTail(QueueSize::Bytes(size.map_or(0, Size::bytes)))
         }
         (None, Interface::RoundRobin) => NicDiscipline::RoundRobin,
         (None, Interface::Fifo) => NicDiscipline::Fifo,

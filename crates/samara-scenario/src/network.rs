@@ -196,6 +196,17 @@ pub enum UplinkQueue {
     /// queue, as sockets let packets out as soon as their windows allow.
     #[serde(rename = "fair")]
     Fair {},
+    /// One queue in the order of arrival, as most home routers have it: packets leave their connections
+    /// in the same way, and those that find the queue full are dropped. Set either `time` or `size`.
+    #[serde(rename = "fifo")]
+    Fifo {
+        /// The time that a full queue takes to leave.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<Span>,
+        /// The number of bytes that the queue takes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<Size>,
+    },
 }
 
 /// Queues of flows, each with controlled delay.

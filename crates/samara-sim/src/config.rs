@@ -281,6 +281,18 @@ pub enum NicDiscipline {
     /// Segments leave their connections as soon as windows and pacing allow, and wait in the queues
     /// of FQ-CoDel, which can drop them. Acts as round-robin with the ideal transport.
     FqCoDel(FqCoDel),
+    /// Segments leave their connections in the same way, and wait in one queue in the order of their
+    /// arrival. A packet that finds it full is dropped. Acts as round-robin with the ideal transport.
+    DropTail(QueueSize),
+}
+
+/// The size of a queue that drops what it has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSize {
+    /// Number of bytes.
+    Bytes(u64),
+    /// The time that a full queue takes to leave.
+    Time(Duration),
 }
 
 /// Fair queueing with controlled delay (RFC 8290) in front of a token bucket of 1,500 bytes: an idle

@@ -2,8 +2,9 @@
 //! link that all connections of a host share.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use crate::config::{DownlinkQueue, FqCoDel};
+use crate::config::{DownlinkQueue, FqCoDel, QueueSize};
 use crate::downlink::{CoDel, nanos_per_byte};
 use crate::rewind;
 
@@ -41,8 +42,11 @@ pub(crate) struct FqLine<T> {
     /// Flows that have not used up a quantum since they became busy.
     new: VecDeque<u16>,
     old: VecDeque<u16>,
-    /// Number of packets in all queues.
+    /// Number of packets in all queues, and their bytes.
     waiting: usize,
+    bytes: u64,
+    /// The bytes that may wait; `None` without a limit.
+    size: Option<QueueSize>,
     nanos_per_byte: f64,
     /// The time at which the token bucket is full again.
     full_at: u64,
@@ -51,6 +55,9 @@ pub(crate) struct FqLine<T> {
 }
 
 const NONE: u16 = u16::MAX;
+
+/// A delay that no packet has, so that CoDel drops none.
+const NEVER: Duration = Duration::from_secs(1 << 31);
 
 #[derive(Debug)]
 struct Flow<T> {
@@ -72,10 +79,18 @@ impl<T: Queued> FqLine<T> {
             new: VecDeque::new(),
             old: VecDeque::new(),
             waiting: 0,
+            bytes: 0,
+            size: None,
             nanos_per_byte: nanos_per_byte(rate_bps),
             full_at: 0,
             busy_until: 0,
         }
+    }
+
+    /// Creates one queue for all flows, which drops what it has no room for.
+    pub(crate) fn drop_tail(rate_bps: u64, size: QueueSize) -> Self {
+        let one = FqCoDel { target: NEVER, buckets: 1, ..FqCoDel::default() };
+        Self { size: Some(size), ..Self::new(rate_bps, one) }
     }
 
     pub(crate) fn set_rate(&mut self, rate_bps: u64) {
@@ -89,9 +104,8 @@ impl<T: Queued> FqLine<T> {
 
     /// Drops everything that waits, uncounted.
     pub(crate) fn clear(&mut self) {
-        let (full_at, busy_until) = (self.full_at, self.busy_until);
-        *self =
-            Self { nanos_per_byte: self.nanos_per_byte, full_at, busy_until, ..Self::new(1, self.config) };
+        let Self { full_at, busy_until, nanos_per_byte, size, config, .. } = *self;
+        *self = Self { nanos_per_byte, full_at, busy_until, size, ..Self::new(1, config) };
     }
 
     /// Returns the time at which the next packet is selected; `u64::MAX` if none waits.
@@ -103,8 +117,20 @@ impl<T: Queued> FqLine<T> {
         (f64::from(len) * self.nanos_per_byte) as u64
     }
 
+    /// Returns true if the queue has room for a packet.
+    pub(crate) fn has_room(&self, len: u32) -> bool {
+        match self.size {
+            None => true,
+            Some(QueueSize::Bytes(most)) => self.bytes + u64::from(len) <= most,
+            Some(QueueSize::Time(most)) => {
+                (self.bytes + u64::from(len)) as f64 * self.nanos_per_byte <= most.as_nanos() as f64
+            }
+        }
+    }
+
     /// Queues a packet of the flow with this hash.
     pub(crate) fn push(&mut self, now: u64, hash: u64, packet: T) {
+        self.bytes += u64::from(packet.len());
         let buckets = self.config.buckets.clamp(1, FqCoDel::BUCKETS_MAX);
         if self.flow_of.is_empty() {
             self.flow_of = vec![NONE; buckets as usize];
@@ -129,8 +155,18 @@ impl<T: Queued> FqLine<T> {
     /// the time of its arrival, and the time at which it has left: as soon as the bucket has tokens
     /// for it. `dropped` gets the packets that CoDel drops before, with their number and bytes.
     pub(crate) fn select(&mut self, now: u64, dropped: &mut dyn FnMut(Dropped<T>)) -> Option<(T, u64, u64)> {
-        let (since, packet) = self.pop(now, dropped)?;
+        let mut lost = 0;
+        let taken = self.pop(now, &mut |packet| {
+            lost += match &packet {
+                Dropped::First(bytes) => u64::from(*bytes),
+                Dropped::All(packet) => u64::from(packet.len()),
+            };
+            dropped(packet);
+        });
+        self.bytes -= lost;
+        let (since, packet) = taken?;
         let len = packet.len();
+        self.bytes -= u64::from(len);
         let tokens_at =
             (self.full_at + self.serialisation(len)).saturating_sub(self.serialisation(FqCoDel::BURST_BYTES));
         let at = tokens_at.max(now);
@@ -218,8 +254,6 @@ pub(crate) const fn hash_of(seed: u64, from: u32, to: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const MS: u64 = 1_000_000;

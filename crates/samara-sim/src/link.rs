@@ -115,8 +115,8 @@ pub(crate) enum NicState {
 impl Nic {
     pub(crate) fn new(discipline: NicDiscipline) -> Self {
         match discipline {
-            // The queues of FQ-CoDel are behind the connections.
-            NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) => {
+            // The other queues are behind the connections.
+            NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_) => {
                 Self::RoundRobin { turn: VecDeque::new() }
             }
             NicDiscipline::Fifo => Self::Fifo { by_rank: BinaryHeap::new() },

@@ -226,7 +226,7 @@ impl<F: Frame> AnySimulation<F> {
         if matches!(config.transport.control, Control::Ideal) {
             // Nothing sends a packet again: a full queue would lose data that then arrives anyway.
             config.downlink_queue = DownlinkQueue::DropTail { bytes: u64::MAX };
-            if matches!(config.nic, NicDiscipline::FqCoDel(_)) {
+            if matches!(config.nic, NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_)) {
                 config.nic = NicDiscipline::RoundRobin;
             }
             config.network.gateways.iter_mut().for_each(|gateway| gateway.queue = config.downlink_queue);

@@ -38,6 +38,8 @@ pub struct Drops {
     /// At the sender: dropped by controlled delay before the uplink, so that they do not count as
     /// sent.
     pub uplink_codel: Count,
+    /// Packets that found the queue before the uplink full.
+    pub uplink_full: Count,
     /// At the sender: random loss in the network.
     pub random: Count,
     /// At the sender: a partition was in the way.
@@ -139,7 +141,7 @@ macro_rules! counts {
 
 counts! {
     Count { packets, bytes }
-    Drops { downlink_full, downlink_codel, uplink_codel, random, partition, stale }
+    Drops { downlink_full, downlink_codel, uplink_codel, uplink_full, random, partition, stale }
     FrameCount { frames, payload_bytes, control_bytes }
     HostStats { timeouts, uplink_busy_nanos, steps, sent, received, retransmitted, drops, frames_sent, frames_received, frames_lost }
     GateStats { passed, dropped }

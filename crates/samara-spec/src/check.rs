@@ -261,6 +261,19 @@ impl Checks<'_> {
         if let Some(UplinkQueue::FqCodel(queue)) = network.uplink_queue {
             self.fair_queue("network.uplink_queue", queue);
         }
+        if let Some(UplinkQueue::Fifo { time, size }) = network.uplink_queue {
+            match (time, size) {
+                (Some(_), Some(_)) | (None, None) => {
+                    let message = "needs either `time` (such as \"500 ms\") or `size` (such as \"256 KiB\")";
+                    self.wrong("network.uplink_queue", message);
+                }
+                (Some(time), None) => {
+                    let (least, most) = (Span::from_millis(1), Span::from_millis(60_000));
+                    self.range("network.uplink_queue.time", time, least, most);
+                }
+                (None, Some(size)) => self.sizes("network.uplink_queue.size", size, 3_000, 1 << 30),
+            }
+        }
         if network.uplink_queue.is_some() && network.interface != Interface::RoundRobin {
             self.wrong(
                 "network.interface",
@@ -404,6 +417,12 @@ impl Checks<'_> {
             ("datagram_header", spec.datagram_header.is_some(), TransportKind::Datagram, "\"datagram\""),
             ("node_delay", spec.node_delay.is_some(), TransportKind::Quic, "\"quic\""),
         ];
+        if spec.node_limit && !matches!(spec.kind, TransportKind::Tcp | TransportKind::Quic) {
+            self.wrong("transport.node_limit", "belongs to kind = \"tcp\" or \"quic\"; remove it");
+        }
+        if spec.node_limit && spec.node_delay.is_some() {
+            self.wrong("transport.node_limit", "is one of two limits; remove transport.node_delay");
+        }
         for (key, is_given, kind, name) in of_one_kind {
             if is_given && spec.kind != kind {
                 self.wrong(&format!("transport.{key}"), format!("belongs to kind = {name}; remove it"));
@@ -573,6 +592,14 @@ impl Checks<'_> {
         if scenario.transport.node_delay.is_some() && config.sending.dispatch != Dispatch::Node {
             let message = "has an effect only on one order over all links; set protocol.dispatch = \"node\"";
             self.wrong("transport.node_delay", message);
+        }
+        if scenario.transport.node_limit {
+            let is_ordered = config.sending.dispatch == Dispatch::Node;
+            if !is_ordered || scenario.network.uplink_queue.is_none() {
+                let message = "needs one order over all links and a queue behind the sockets; set \
+                               protocol.dispatch = \"node\" and network.uplink_queue";
+                self.wrong("transport.node_limit", message);
+            }
         }
         if let Err(mut error) = config.validate() {
             error.expected = expected_of(&error).into();

@@ -50,6 +50,10 @@ pub struct TransportSpec {
     /// flight over all links, so that copies wait where they can be withdrawn, and not before the
     /// uplink. Default: no limit.
     pub node_delay: Option<Span>,
+    /// Tcp and quic, with one order over all links and `network.uplink_queue`: whether nodes limit what
+    /// they have under way over all links by the delay of the queue before the uplink, as programs on
+    /// sockets can, so that copies wait where they can be withdrawn. The tolerated delay is 15 ms.
+    pub node_limit: bool,
     /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
     /// of frame and fragment and an authentication tag.
     pub datagram_header: Option<u32>,

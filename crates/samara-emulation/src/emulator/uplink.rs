@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use samara_sim::NicDiscipline;
+use samara_sim::{NicDiscipline, QueueSize};
 use slab::Slab;
 
 use super::{Packet, Waiting, serialisation};
@@ -78,20 +78,33 @@ impl<P> Uplink<P> {
         }
         let bytes = u64::from(packet.bytes);
         let index = self.flow(key);
+        let has_room = self.takes(self.queued_bytes + bytes);
         let flow = &mut self.flows[index];
         let flow_full =
             self.discipline == NicDiscipline::RoundRobin && flow.bytes + bytes > self.limits.flow_bytes;
-        if flow_full || self.queued_bytes + bytes > self.limits.total_bytes {
+        if flow_full || !has_room {
             self.forget_if_idle(index);
             return Offered::Full;
         }
-        if self.discipline == NicDiscipline::Fifo || flow.queue.is_empty() {
+        if self.discipline != NicDiscipline::RoundRobin || flow.queue.is_empty() {
             self.turn.push_back(index);
         }
         flow.queue.push_back(Waiting { packet, since: now });
         flow.bytes += bytes;
         self.queued_bytes += bytes;
         Offered::Queued
+    }
+
+    /// Returns true if so many bytes may wait.
+    fn takes(&self, bytes: u64) -> bool {
+        let fits = match self.discipline {
+            NicDiscipline::DropTail(QueueSize::Bytes(most)) => bytes <= most,
+            NicDiscipline::DropTail(QueueSize::Time(most)) => {
+                bytes as f64 * 8.0 <= most.as_secs_f64() * self.rate_bps as f64
+            }
+            NicDiscipline::RoundRobin | NicDiscipline::Fifo | NicDiscipline::FqCoDel(_) => true,
+        };
+        fits && bytes <= self.limits.total_bytes
     }
 
     /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at).

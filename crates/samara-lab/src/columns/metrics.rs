@@ -111,7 +111,8 @@ metrics! {
         /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
         /// message, or because its link has closed.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`, `random`,
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
+        /// `uplink_full`, `random`,
         /// `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Frames that lacked a fragment at their receiver, with datagrams.

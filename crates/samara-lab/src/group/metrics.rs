@@ -112,7 +112,8 @@ metrics! {
         pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
         /// Frames dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`, `random`,
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
+        /// `uplink_full`, `random`,
         /// `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.

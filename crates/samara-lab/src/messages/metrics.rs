@@ -78,7 +78,8 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`, `random`,
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
+        /// `uplink_full`, `random`,
         /// `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.

@@ -143,7 +143,8 @@ metrics! {
         /// The time of work on one core: `generate` and `share` for a round and a part of its key,
         /// all others for a slot.
         pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`, `random`,
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
+        /// `uplink_full`, `random`,
         /// `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.

@@ -149,7 +149,8 @@ metrics! {
         /// The largest number of transactions in the pool of an honest node, sampled before each
         /// block.
         pub pool_txs_max: u64 = "", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`, `random`,
+        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
+        /// `uplink_full`, `random`,
         /// `partition`, `stale`.
         pub packet_drops: PacketDrops = "packets", Less, [];
         /// Packets retransmitted by the transport.

@@ -166,6 +166,9 @@ pub struct PacketDrops {
     /// Packets dropped by CoDel before they reached an uplink; absent without such drops.
     #[serde(skip_serializing_if = "is_zero")]
     pub uplink_codel: u64,
+    /// Packets that found the queue before an uplink full; absent without such drops.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uplink_full: u64,
     /// Packets lost at random in the network.
     pub random: u64,
     /// Packets between hosts separated by a partition.
@@ -188,6 +191,7 @@ pub(crate) fn packet_drops(traffic: &[HostStats]) -> PacketDrops {
         downlink_full: sum.downlink_full + stats.drops.downlink_full.packets,
         downlink_codel: sum.downlink_codel + stats.drops.downlink_codel.packets,
         uplink_codel: sum.uplink_codel + stats.drops.uplink_codel.packets,
+        uplink_full: sum.uplink_full + stats.drops.uplink_full.packets,
         random: sum.random + stats.drops.random.packets,
         partition: sum.partition + stats.drops.partition.packets,
         stale: sum.stale + stats.drops.stale.packets,

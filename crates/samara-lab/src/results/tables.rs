@@ -99,7 +99,7 @@ type Counter = fn(&HostStats) -> u64;
 pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Columns {
     let classes = &scenario.network.classes;
     let class = hosts.class.iter().map(|class| class.map(|class| classes[class].name.as_str()));
-    let counters: [(_, Counter); 18] = [
+    let counters: [(_, Counter); 19] = [
         ("bytes_up", |stats| stats.sent.bytes),
         ("bytes_down", |stats| stats.received.bytes),
         ("packets_up", |stats| stats.sent.packets),
@@ -113,6 +113,7 @@ pub(crate) fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -
         ("dropped_downlink_full", |stats| stats.drops.downlink_full.packets),
         ("dropped_downlink_codel", |stats| stats.drops.downlink_codel.packets),
         ("dropped_uplink_codel", |stats| stats.drops.uplink_codel.packets),
+        ("dropped_uplink_full", |stats| stats.drops.uplink_full.packets),
         ("dropped_random", |stats| stats.drops.random.packets),
         ("dropped_partition", |stats| stats.drops.partition.packets),
         ("dropped_stale", |stats| stats.drops.stale.packets),

@@ -115,8 +115,15 @@ impl<'a, N: Engine> Net<'a, N> {
             for host in self.hosts() {
                 let (stats, outbox) = (self.sim.stats(host), self.sim.outbox(host));
                 // A stale packet was received, if its host was up. Drops before the uplink were not sent.
-                let Drops { downlink_full, downlink_codel, uplink_codel: _, random, partition, stale: _ } =
-                    stats.drops;
+                let Drops {
+                    downlink_full,
+                    downlink_codel,
+                    uplink_codel: _,
+                    uplink_full: _,
+                    random,
+                    partition,
+                    stale: _,
+                } = stats.drops;
                 let drops = [downlink_full, downlink_codel, random, partition];
                 audit.packets_sent += stats.sent.packets;
                 audit.packets_received += stats.received.packets;

@@ -337,3 +337,26 @@ fn only_columns_run_in_several_processes() {
         matches!(outcome, Err(RunError::Failed(error)) if error.contains("run this scenario in one process"))
     );
 }
+
+#[test]
+fn limit_over_all_links_gives_one_order_its_gain_behind_a_router() {
+    for (queue, kind) in [("{ kind = \"fifo\", time = \"1 s\" }", "tcp"), ("{ kind = \"fair\" }", "quic")] {
+        let outcome = |limit, threads| {
+            let set = [
+                ("network.nodes", "150"),
+                ("network.topology.degree", "70"),
+                ("network.uplink_queue", queue),
+                ("transport.kind", kind),
+                ("transport.node_limit", limit),
+            ];
+            outcomes::<ColumnsData>(&loaded("peerdas", &set, &["node-wide"], Some(1)), threads).remove(0)
+        };
+        let (with, without) = (outcome("true", 1), outcome("false", 1));
+        let mean = |outcome: &Outcome<ColumnsData>| outcome.metrics.time_to_custody_ms.unwrap().mean;
+        let copies = |outcome: &Outcome<ColumnsData>| outcome.metrics.duplication_factor;
+        assert_eq!(with.metrics.incomplete, 0);
+        assert!(mean(&with) < 0.9 * mean(&without), "{kind}: {} {}", mean(&with), mean(&without));
+        assert!(copies(&with) < copies(&without), "{kind}: {} {}", copies(&with), copies(&without));
+        assert_eq!(with.run.digest, outcome("true", 3).run.digest);
+    }
+}

@@ -313,7 +313,12 @@ peerdas | network.downlink_queue.kind | true | found true; expected a name
 peerdas | network.downlink_queue.kind | red | found `red`; expected one of `drop-tail`, `codel`, `fq-codel`
 peerdas | network.downlink_queue | { kind = "fq-codel", buckets = 0 } | is 0; allowed is 1 to 32768
 peerdas | network.uplink_queue | codel | expected a table such as { kind = "fq-codel" }
-peerdas | network.uplink_queue.kind | codel | found `codel`; expected `fq-codel` or `fair`
+peerdas | network.uplink_queue.kind | codel | found `codel`; expected one of `fq-codel`, `fair`, `fifo`
+peerdas | network.uplink_queue | { kind = "fifo" } | needs either `time` (such as "500 ms") or `size`
+peerdas | network.uplink_queue | { kind = "fifo", time = "1 s", size = "1 MiB" } | needs either `time`
+peerdas | network.uplink_queue | { kind = "fifo", time = "0 s" } | allowed is 1 ms to 1 min
+peerdas | network.uplink_queue | { kind = "fifo", size = "1 kB" } | allowed is 3 kB to 1 GiB
+peerdas | transport.node_limit | true | needs one order over all links and a queue behind the sockets
 peerdas | network.uplink_queue | { kind = "fair", target = "5 ms" } | unknown key `target`
 peerdas | network.uplink_queue | { kind = "fq-codel", quantum = "20 B" } | allowed is 256 B to 1 MiB
 peerdas | network.downlink_queue | { kind = "drop-tail" } | missing key `size`

@@ -1,6 +1,8 @@
 //! Links that come up and go down.
 
-use samara_engine::{Frame, Input, PeerId, PeerInfo};
+use std::time::Duration;
+
+use samara_engine::{Frame, Input, PeerId, PeerInfo, Time};
 
 use super::{Host, TimerKind};
 use crate::explain::Carried;
@@ -176,12 +178,23 @@ impl<F: Frame> Host<F> {
     pub(super) fn bring_up(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         link.state = LinkState::Up;
+        let peer = link.peer;
         let info = PeerInfo {
             identity: world.identities[link.peer as usize].clone(),
             outbound: link.outbound,
             address: Some(address_of(link.peer)),
             protocol: (world.protocol)(self.id, link.peer),
         };
+        if let Some(limit) = &mut self.limit {
+            let least = world.latency(self.id, peer) + world.latency(peer, self.id);
+            let trip = match self.links[slot as usize].hello_at {
+                // The handshake was long ago.
+                0 => least,
+                // Timestamps tell which of several packets was answered.
+                at => least.max(now - at),
+            };
+            limit.link_up(Time::from_nanos(now), PeerId(slot), Some(Duration::from_nanos(trip)));
+        }
         self.node.link_up(PeerId(slot));
         self.start_connection(now, slot, world);
         self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
@@ -195,6 +208,9 @@ impl<F: Frame> Host<F> {
         self.refresh(now, slot, world);
         match state {
             LinkState::Up => {
+                if let Some(limit) = &mut self.limit {
+                    limit.link_down(PeerId(slot));
+                }
                 self.node.link_down(PeerId(slot));
                 self.clear_record(slot);
                 self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);

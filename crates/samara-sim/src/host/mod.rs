@@ -7,12 +7,14 @@ mod window;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
+use samara_engine::uplink::{Limit, Report};
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
-use crate::config::NicDiscipline;
+use crate::config::{NicDiscipline, SimConfig};
 use crate::downlink::{Downlink, nanos_per_byte};
 use crate::explain::{Carried, Cause, Describe, Recorder, Trigger};
 use crate::fq_codel::FqLine;
@@ -22,7 +24,7 @@ use crate::node::{Node, Order};
 use crate::packet::{Packet, take_arrivals};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::ConnectionStats;
-use crate::transport::{FRAME_BYTES_MAX, Sender};
+use crate::transport::{Connection, Control, FRAME_BYTES_MAX, Sender};
 use crate::world::{World, host_of};
 
 /// An action of a host at a given time.
@@ -60,6 +62,8 @@ pub(crate) enum TimerKind {
     // Flushes, probes of a closed window and rate limits, on a connection with channels.
     Connection(u32),
     Ping(u32),
+    // The limit over all links lets bytes out again.
+    Room,
 }
 
 /// A running timer: its time, its place in the order of setting, the incarnation of the node, and
@@ -92,7 +96,7 @@ pub(crate) struct Host<F: Frame> {
     pub(super) nic: Nic,
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
-    /// With FQ-CoDel: the queues behind the connections. `uplink_free_at` then stays in the past.
+    /// The queues behind the connections, if there are any. `uplink_free_at` then stays in the past.
     pub(super) fair_uplink: Option<Box<FqLine<packets::Departing<F>>>>,
     /// Number of links with data that their windows let out.
     pub(super) links_with_data: u32,
@@ -100,9 +104,13 @@ pub(crate) struct Host<F: Frame> {
     pub(super) outbox_dry: bool,
     pub(super) dispatch: Dispatch,
     window: Option<window::Window>,
+    /// The limit over all links, with one order over them.
+    pub(super) limit: Option<Box<Limit>>,
     pub(super) frames_written: u64,
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
+    /// The time of the running timer for the limit over all links; `u64::MAX` if there is none.
+    room_at: u64,
     pub(super) touched: Vec<PeerId>,
     pub(super) delivered: Vec<Carried<F>>,
     /// The peers to dial after a restart.
@@ -148,15 +156,18 @@ impl<F: Frame> Host<F> {
             uplink_nanos_per_byte: nanos_per_byte(config.uplink_bps),
             fair_uplink: match world.config.nic {
                 NicDiscipline::FqCoDel(fair) => Some(Box::new(FqLine::new(config.uplink_bps, fair))),
+                NicDiscipline::DropTail(size) => Some(Box::new(FqLine::drop_tail(config.uplink_bps, size))),
                 NicDiscipline::RoundRobin | NicDiscipline::Fifo => None,
             },
             links_with_data: 0,
             outbox_dry: true,
             dispatch,
             window: world.config.transport.node_window.map(window::Window::new),
+            limit: limit_of(dispatch, &world.config),
             frames_written: 0,
             packets_sent: 0,
             outbox_wake_at: u64::MAX,
+            room_at: u64::MAX,
             touched: Vec::new(),
             delivered: Vec::new(),
             home_peers: Vec::new(),
@@ -276,6 +287,10 @@ impl<F: Frame> Host<F> {
             TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
             TimerKind::Connection(slot) => self.connection_timer(now, slot, world),
             TimerKind::Ping(slot) => self.ping_timer(now, slot, world),
+            TimerKind::Room => {
+                self.room_at = u64::MAX;
+                self.outbox_dry = false;
+            }
             TimerKind::OutboxWake => {
                 self.outbox_wake_at = u64::MAX;
                 self.node.wake(Time::from_nanos(now));
@@ -373,7 +388,8 @@ impl<F: Frame> Host<F> {
             return;
         }
         self.node = world.node(self.id);
-        self.outbox_wake_at = u64::MAX;
+        self.limit = limit_of(self.dispatch, &world.config);
+        (self.outbox_wake_at, self.room_at) = (u64::MAX, u64::MAX);
         self.start(now, world);
         for peer in self.home_peers.clone() {
             self.dial(now, peer, world);
@@ -511,6 +527,7 @@ impl<F: Frame> Host<F> {
         let (rank, slot) = (self.frames_written, copy.peer.index());
         let frame = carry(&mut self.explained, now, copy, rank);
         self.links[slot].sender.write(frame, len, rank, &world.config.transport);
+        self.note_load(now, slot as u32);
     }
 
     /// Updates the interface when a link may have something to send.
@@ -551,7 +568,7 @@ impl<F: Frame> Host<F> {
         explained.0.hold(now, slot, cause);
     }
 
-    /// Sends the next packet on the free uplink. With FQ-CoDel, packets leave their links at once.
+    /// Sends the next packet on the free uplink. With queues behind them, packets leave their links at once.
     fn send_next(&mut self, now: u64, world: &World<F>) {
         if self.fair_uplink.is_some() && !self.has_turn() {
             self.leave(now, world);
@@ -570,16 +587,30 @@ impl<F: Frame> Host<F> {
 
     /// Returns the bytes in flight over all links.
     fn in_flight(&self) -> u64 {
-        self.links.iter().map(|link| link.sender.load().0).sum()
+        self.links.iter().map(|link| link.sender.flight().0).sum()
     }
 
-    /// Notes an acknowledgement on a link that had so many bytes in flight.
-    pub(super) fn note_acknowledged(&mut self, slot: u32, before: u64) {
-        let Some(mut window) = self.window else { return };
-        let (after, trip, least) = self.links[slot as usize].sender.load();
-        let bytes = before.saturating_sub(after);
-        window.acknowledged(bytes, (trip, least), self.in_flight() + bytes);
-        self.window = Some(window);
+    /// Tells the limit what a link has in flight.
+    pub(super) fn note_load(&mut self, now: u64, slot: u32) {
+        if let Some(limit) = &mut self.limit {
+            let (under_way, _) = self.links[slot as usize].sender.load();
+            limit.set_under_way(Time::from_nanos(now), PeerId(slot), under_way);
+        }
+    }
+
+    /// Tells the limit about an acknowledgement on a link that had so many bytes in flight.
+    pub(super) fn note_acknowledged(&mut self, now: u64, slot: u32, before: u64, flight: u64) {
+        if let Some(mut window) = self.window {
+            let (after, trip, least) = self.links[slot as usize].sender.flight();
+            let bytes = flight.saturating_sub(after);
+            window.acknowledged(bytes, (trip, least), self.in_flight() + bytes);
+            self.window = Some(window);
+        }
+        let Some(limit) = &mut self.limit else { return };
+        let (under_way, trip) = self.links[slot as usize].sender.load();
+        let arrived = before.saturating_sub(under_way);
+        let report = Report { arrived, round_trip: Duration::from_nanos(trip), under_way };
+        limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 
     /// Passes urgent copies to all links with room.
@@ -600,6 +631,20 @@ impl<F: Frame> Host<F> {
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
             if self.window.is_some_and(|window| !window.admits(self.in_flight())) {
+                self.pull_urgent(now, world);
+                self.outbox_dry = true;
+                return;
+            }
+            if let Some(limit) = &mut self.limit
+                && limit.room(Time::from_nanos(now)) == 0
+            {
+                if let Some(at) = limit.next_at() {
+                    let at = at.as_nanos();
+                    if at < self.room_at {
+                        self.room_at = at;
+                        self.set_timer(at, TimerKind::Room);
+                    }
+                }
                 self.pull_urgent(now, world);
                 self.outbox_dry = true;
                 return;
@@ -626,6 +671,17 @@ impl<F: Frame> Host<F> {
             }
         }
     }
+}
+
+/// Returns the limit of a node with one order over all links, where the queue before its uplink is
+/// out of its sight. It needs acknowledgements.
+fn limit_of(dispatch: Dispatch, config: &SimConfig) -> Option<Box<Limit>> {
+    let SimConfig { transport, nic, .. } = config;
+    let is_behind = matches!(nic, NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_));
+    let is_told = matches!(transport.control, Control::Tcp(_) | Control::Quic(_));
+    let is_direct = matches!(transport.connection, Connection::Direct);
+    let is_limited = is_behind && is_told && is_direct && dispatch == Dispatch::Node;
+    transport.limit.filter(|_| is_limited).map(|config| Box::new(Limit::new(config)))
 }
 
 /// Adds the record to a copy that its link takes, if there are records. `rank` is its write rank; 0

@@ -129,7 +129,7 @@ impl<F: Frame> Host<F> {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        let in_flight = sender.load().0;
+        let (in_flight, flight) = (sender.load().0, sender.flight().0);
         let is_news = sender.take_ack(ack, now, transport);
         // An old acknowledgement, overtaken on its way, may say that the window is closed: its
         // probes have a timer.
@@ -137,7 +137,7 @@ impl<F: Frame> Host<F> {
         if !is_news {
             return;
         }
-        self.note_acknowledged(slot, in_flight);
+        self.note_acknowledged(now, slot, in_flight, flight);
         let sender = &self.links[slot as usize].sender;
         if sender.srtt() != srtt {
             let seconds = sender.srtt() as f64 / 1e9;
@@ -192,6 +192,8 @@ impl<F: Frame> Host<F> {
             // The link has room again.
             self.outbox_dry = false;
         }
+        self.note_load(now, slot);
+        let link = &self.links[slot as usize];
         if expired {
             self.stats.timeouts += 1;
             if link.sender.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
@@ -257,6 +259,7 @@ impl<F: Frame> Host<F> {
             None if link.acks_due > 0 => (Body::Ack, 0, timestamp(now), false),
             None => return,
         };
+        self.note_load(now, slot);
         self.transmit_packet(now, slot, (payload, stamp), body, world);
         if makes_room {
             self.outbox_dry = false;
@@ -304,7 +307,13 @@ impl<F: Frame> Host<F> {
         if let Some(line) = &mut self.fair_uplink {
             let hash = hash_of(world.config.seed, self.id, link.peer);
             let leaving = self.explained.as_mut().and_then(|explained| explained.0.hold_back());
-            line.push(now, hash, Departing { packet, slot, leaving });
+            let departing = Departing { packet, slot, leaving };
+            if line.has_room(departing.len()) || departing.is_kept() {
+                line.push(now, hash, departing);
+                return;
+            }
+            self.stats.drops.uplink_full.add(departing.packets(), departing.len());
+            self.lose(now, departing);
             return;
         }
         let nanos = (f64::from(len) * self.uplink_nanos_per_byte) as u64;
@@ -323,14 +332,9 @@ impl<F: Frame> Host<F> {
         for dropped in dropped {
             match dropped {
                 Dropped::First(bytes) => self.stats.drops.uplink_codel.add(1, bytes),
-                Dropped::All(Departing { packet, slot, leaving }) => {
-                    self.stats.drops.uplink_codel.add(packet.body.packets(), packet.len);
-                    let order = self.packets_sent;
-                    self.packets_sent = self.packets_sent.wrapping_add(1);
-                    if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
-                        explained.0.leaves(leaving);
-                        explained.0.sent(slot, order, (now, now), true);
-                    }
+                Dropped::All(departing) => {
+                    self.stats.drops.uplink_codel.add(departing.packets(), departing.len());
+                    self.lose(now, departing);
                 }
             }
         }
@@ -341,6 +345,16 @@ impl<F: Frame> Host<F> {
             self.stats.uplink_busy_nanos += nanos;
             // The packet occupies the uplink while it waits for its tokens.
             self.depart(now, slot, packet, (now, at), world);
+        }
+    }
+
+    /// Records a packet that a queue before the uplink has dropped.
+    fn lose(&mut self, now: u64, Departing { slot, leaving, .. }: Departing<F>) {
+        let order = self.packets_sent;
+        self.packets_sent = self.packets_sent.wrapping_add(1);
+        if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
+            explained.0.leaves(leaving);
+            explained.0.sent(slot, order, (now, now), true);
         }
     }
 

@@ -149,6 +149,27 @@ impl<F: Clone> Backlog<F> {
         Some(Segment { seq, count, len, frame, again: false, stamp: 0 })
     }
 
+    /// Returns the bytes of the segments `from..to`, which are not released.
+    pub(crate) fn bytes(&self, from: u32, to: u32, transport: &Transport) -> u64 {
+        let mut bytes = 0;
+        for written in &self.written {
+            let (first, end) = (written.first.max(from), (written.first + written.segments).min(to));
+            if written.first >= to {
+                break;
+            }
+            if first == written.first && end == written.first + written.segments {
+                bytes += u64::from(written.len);
+            } else {
+                let unit = written.unit & !TOGETHER;
+                let len = |seq| {
+                    segment_len(written.len, seq - written.first, written.segments, unit, transport.framing)
+                };
+                bytes += (first..end).map(|seq| u64::from(len(seq))).sum::<u64>();
+            }
+        }
+        bytes
+    }
+
     /// Releases the frames before `una`, which have arrived.
     pub(crate) fn release(&mut self, una: u32) {
         while self.written.front().is_some_and(|written| written.first + written.segments <= una) {

@@ -8,6 +8,8 @@ use super::quic::QuicConfig;
 use super::tcp::TcpConfig;
 use crate::config::NodeWindow;
 
+use samara_engine::uplink::LimitConfig;
+
 /// How frames are cut into packets, and how packets are controlled.
 #[derive(Clone, Debug)]
 pub struct Transport {
@@ -30,8 +32,11 @@ pub struct Transport {
     pub control: Control,
     /// The layer between the outbox and the transport.
     pub connection: Connection,
-    /// A limit over all links of a host.
+    /// A limit over all links of a host with QUIC, in place of `limit`.
     pub node_window: Option<NodeWindow>,
+    /// The limit over all links of a host, with one order over them, TCP or QUIC, and a queue behind the
+    /// connections ([`NicDiscipline`](crate::NicDiscipline)).
+    pub limit: Option<LimitConfig>,
     /// How long a link stays up after the peer's host has silently died (a dead host, not a closed
     /// process). Keep-alive and retransmission give up after this time.
     pub dead_peer_timeout: Duration,

@@ -106,6 +106,10 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
 pub(crate) struct NoRecovery;
 
 impl LossRecovery for NoRecovery {
+    fn load(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     fn srtt(&self) -> u64 {
         0
     }

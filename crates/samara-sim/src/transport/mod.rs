@@ -158,9 +158,13 @@ pub(crate) trait LossRecovery {
     /// Returns the congestion window in packets.
     fn cwnd(&self) -> f64;
 
+    /// Returns the bytes that were written and neither arrived nor are lost, and the last round trip; zeros
+    /// without acknowledgements.
+    fn load(&self) -> (u64, u64);
+
     /// Returns the bytes in flight, the last round trip and the least one; zeros if the transport does
     /// not count bytes.
-    fn load(&self) -> (u64, u64, u64) {
+    fn flight(&self) -> (u64, u64, u64) {
         (0, 0, 0)
     }
 
@@ -265,7 +269,8 @@ impl<F: Frame> Sender<F> {
         held(self: &Self, now: u64) -> Option<Cause>;
         .recovery window_cause(self: &Self) -> Cause;
         .recovery srtt(self: &Self) -> u64;
-        .recovery load(self: &Self) -> (u64, u64, u64);
+        .recovery load(self: &Self) -> (u64, u64);
+        .recovery flight(self: &Self) -> (u64, u64, u64);
         .recovery cwnd(self: &Self) -> f64;
         .recovery is_held(self: &Self) -> bool;
         .recovery timer_at(self: &Self) -> u64;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::*;
-use samara_sim::{DownlinkQueue, FqCoDel, HostConfig, NicDiscipline, QuicConfig, SimConfig, TcpConfig};
+use samara_sim::{
+    DownlinkQueue, FqCoDel, HostConfig, NicDiscipline, QueueSize, QuicConfig, SimConfig, TcpConfig,
+};
 
 /// The configuration of a path of 20 ms with QUIC and FQ-CoDel.
 fn fair(quic: QuicConfig) -> SimConfig {
@@ -37,6 +39,30 @@ fn uplink_queues_and_drops_what_windows_let_out() {
     assert!(sent_again >= 2_000 + stats.drops.uplink_codel.packets);
     // 2 MB at 8 Mbit/s, and the latency.
     assert!((2_019.0..2_200.0).contains(&took), "{took}");
+}
+
+/// A queue in the order of arrival passes what it has room for, and drops the rest.
+#[test]
+fn one_queue_drops_what_finds_it_full() {
+    let quic = QuicConfig { initial_window: 400, pacing: false, ..QuicConfig::default() };
+    for size in [QueueSize::Bytes(100_000), QueueSize::Time(Duration::from_millis(100))] {
+        let nic = NicDiscipline::DropTail(size);
+        let mut hosts = hosts(2, 100 * MBIT);
+        hosts[0] = HostConfig { uplink_bps: 8 * MBIT, ..hosts[0] };
+        let mut sim = network(SimConfig { nic, ..fair(quic) }, hosts.clone(), &[(0, 1)]);
+        // 400 packets of 1,000 bytes at once: 100 fit, and the one that leaves.
+        let took = one(&mut sim, 2_000_000);
+        let drops = sim.stats(0).drops;
+        assert!((295..=310).contains(&drops.uplink_full.packets), "{size:?}: {drops:?}");
+        assert_eq!(drops.uplink_codel.packets, 0);
+        assert!((2_019.0..2_600.0).contains(&took), "{size:?}: {took}");
+
+        let roomy = NicDiscipline::DropTail(QueueSize::Time(Duration::from_secs(1)));
+        let mut sim = network(SimConfig { nic: roomy, ..fair(quic) }, hosts, &[(0, 1)]);
+        let took = one(&mut sim, 300_000);
+        assert_eq!(sim.stats(0).drops, Default::default());
+        assert_close(took, 20.0 + 300.0, &"what fits");
+    }
 }
 
 /// The rate of an uplink is divided by flows, as is that of a downlink.

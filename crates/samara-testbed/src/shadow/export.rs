@@ -206,7 +206,7 @@ fn config(network: &EmulationConfig, places: &Places, seed: u64, times: Times, p
         (host(node), config)
     });
     let qdisc = match network.nic {
-        NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) => "round-robin",
+        NicDiscipline::RoundRobin | NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_) => "round-robin",
         NicDiscipline::Fifo => "fifo",
     };
     json!({

@@ -224,6 +224,8 @@ impl Recovery {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
     latest: u64,
+    /// The latest round trip without the delay of the acknowledgement.
+    adjusted: u64,
     smoothed: u64,
     variation: u64,
     least: u64,
@@ -233,7 +235,14 @@ pub(super) struct Rtt {
 impl Rtt {
     /// Creates an estimator without samples (RFC 9002 section 5.3).
     pub(super) const fn new(initial: u64) -> Self {
-        Self { latest: 0, smoothed: initial, variation: initial / 2, least: 0, first_sample_at: None }
+        Self {
+            latest: 0,
+            adjusted: 0,
+            smoothed: initial,
+            variation: initial / 2,
+            least: 0,
+            first_sample_at: None,
+        }
     }
 
     /// Returns the last round trip and the least one, in nanoseconds.
@@ -241,10 +250,15 @@ impl Rtt {
         (self.latest, self.least)
     }
 
+    /// Returns the last round trip without the delay of its acknowledgement, 0 before the first sample.
+    pub(super) const fn last(&self) -> u64 {
+        self.adjusted
+    }
+
     /// Adds a sample. `ack_delay` is the peer's reported delay of the acknowledgement, at most the
     /// maximum that it announced. Returns the round trip without that delay.
     pub(super) fn sample(&mut self, latest: u64, ack_delay: u64, now: u64) -> u64 {
-        self.latest = latest;
+        (self.latest, self.adjusted) = (latest, latest);
         if self.first_sample_at.is_none() {
             self.first_sample_at = Some(now);
             (self.least, self.smoothed, self.variation) = (latest, latest, latest / 2);
@@ -255,6 +269,7 @@ impl Rtt {
         let adjusted = if latest >= self.least + ack_delay { latest - ack_delay } else { latest };
         self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
+        self.adjusted = adjusted;
         adjusted
     }
 

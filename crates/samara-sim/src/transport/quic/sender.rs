@@ -216,7 +216,11 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.congestion.packets()
     }
 
-    fn load(&self) -> (u64, u64, u64) {
+    fn load(&self) -> (u64, u64) {
+        (self.recovery.in_flight + self.unsent, self.recovery.rtt.last())
+    }
+
+    fn flight(&self) -> (u64, u64, u64) {
         let (trip, least) = self.recovery.rtt.last_and_least();
         (self.recovery.in_flight, trip, least)
     }

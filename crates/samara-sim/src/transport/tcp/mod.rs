@@ -33,6 +33,7 @@ impl Transport {
             control: Control::Tcp(TcpConfig::default()),
             connection: Connection::Direct,
             node_window: None,
+            limit: None,
             dead_peer_timeout: Duration::from_secs(40),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Sender<F> {
     cubic: Option<Box<Cubic>>,
     pub(crate) rtt: RttEstimator,
     last_sent: u64,
+    /// Bytes of the segments from `una` on.
+    outstanding: u64,
     /// The time at which the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
     /// The time of the first timeout since the last new acknowledgement; 0 if there was none.
@@ -106,6 +108,7 @@ impl<F: Clone> Sender<F> {
             cubic: is_cubic.then(Box::default),
             rtt: RttEstimator::new(),
             last_sent: 0,
+            outstanding: 0,
             rto_at: u64::MAX,
             stalled_since: 0,
             holes: None,
@@ -115,6 +118,7 @@ impl<F: Clone> Sender<F> {
     /// Takes segments that leave together. The windows must let all of them out now.
     pub(crate) fn write_run(&mut self, frame: F, run: Run) {
         debug_assert!(f64::from(run.segments) <= self.window_left());
+        self.outstanding += u64::from(run.len);
         self.backlog.write_run(frame, run);
     }
 
@@ -231,8 +235,9 @@ impl<F: Clone> Sender<F> {
         self.cwnd = self.cwnd.max(floor);
     }
 
-    fn advance(&mut self, una: u32, echo: u32, now: u64) {
+    fn advance(&mut self, una: u32, echo: u32, now: u64, transport: &Transport) {
         let round_trip = u64::from(timestamp(now).wrapping_sub(echo)) * 1000;
+        self.outstanding -= self.backlog.bytes(self.una, una, transport);
         self.una = una;
         self.stalled_since = 0;
         self.rtt.backoff = 0;
@@ -336,7 +341,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
     }
 
     fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport) {
-        self.backlog.write(frame, len, rank, transport);
+        self.outstanding += u64::from(self.backlog.write(frame, len, rank, transport));
     }
 
     fn has_buffer(&self, transport: &Transport) -> bool {
@@ -385,6 +390,12 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.cwnd
     }
 
+    /// Segments that are lost or have arrived beyond a hole count as full ones.
+    fn load(&self) -> (u64, u64) {
+        let absent = self.holes.as_ref().map_or(0, |holes| holes.board.absent());
+        (self.outstanding.saturating_sub(u64::from(absent) * u64::from(SEGMENT)), self.rtt.last)
+    }
+
     fn window_cause(&self) -> Cause {
         match &self.holes {
             Some(holes) if holes.recover.is_some() => Cause::Loss,
@@ -416,7 +427,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
             self.holes = Some(Box::new(Holes::new(self.una)));
         }
         if advanced > 0 {
-            self.advance(self.una + advanced, ack.echo, now);
+            self.advance(self.una + advanced, ack.echo, now, transport);
         }
         let mut news = advanced;
         let mut is_alive = advanced > 0;
@@ -503,20 +514,26 @@ pub(crate) struct RttEstimator {
     /// The smoothed round-trip time, 0 before the first sample.
     smoothed: u64,
     variation: u64,
+    /// The last sample, 0 before the first.
+    last: u64,
     /// Number of doublings of the timeout since the last new acknowledgement.
     backoff: u8,
 }
+
+/// About the payload of a full segment, in bytes.
+const SEGMENT: u32 = 1_448;
 
 /// The upper limit of the timeout (RFC 6298 allows any limit of at least 60 s; Linux has 120 s).
 const MAX_RTO: u64 = 120_000_000_000;
 
 impl RttEstimator {
     const fn new() -> Self {
-        Self { smoothed: 0, variation: 0, backoff: 0 }
+        Self { smoothed: 0, variation: 0, last: 0, backoff: 0 }
     }
 
     /// Adds a sample: RFC 6298 (2.2) and (2.3) with alpha = 1/8 and beta = 1/4.
     fn sample(&mut self, rtt: u64) {
+        self.last = rtt;
         if self.smoothed == 0 {
             self.smoothed = rtt.max(1);
             self.variation = rtt / 2;
