@@ -36,6 +36,8 @@ type networkConfig struct {
 	MaxConnections int    `toml:"max_connections"`
 	// Ignored: go's queues and writers determine how much is in flight.
 	InFlight string `toml:"in_flight"`
+	// Ignored: without one order over all links it has no effect.
+	Limit bool `toml:"limit"`
 }
 
 type messagesConfig struct {

@@ -7,9 +7,12 @@ use bytes::Bytes;
 use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::outbox::Lost;
+use samara_engine::uplink::LimitConfig;
 use samara_gossipsub::Trace;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::{Limits, WireError};
+
+use crate::transport::Meters;
 
 /// The offered protocols, in order of preference.
 pub const PROTOCOLS: [StreamProtocol; 5] = [
@@ -27,8 +30,16 @@ pub struct Options {
     pub protocols: Arc<[StreamProtocol]>,
     /// Maximum number of bytes in flight from the outbox into a stream, for each link. Further
     /// copies stay in the outbox, where they can still be withdrawn and reordered. A link with
-    /// nothing in flight accepts one frame of any length.
+    /// nothing in flight accepts one frame of any length. With one order over all links
+    /// ([`uplink`](Self::uplink)), this is for urgent frames and for connections without a meter.
     pub in_flight_bytes: usize,
+    /// The limit of what the node has under way over all its links, with one order over all links
+    /// ([`Dispatch::Node`](samara_engine::outbox::Dispatch::Node)). It applies to connections with
+    /// a meter. `None` switches it off: [`in_flight_bytes`](Self::in_flight_bytes) bounds each link.
+    pub uplink: Option<LimitConfig>,
+    /// The meters of the node's transports. Pass a clone to
+    /// [`transport::tcp::Transport`](crate::transport::tcp::Transport).
+    pub meters: Meters,
     /// Hard limits of received frames.
     pub limits: Limits,
     /// Maximum number of bytes of frames that have begun and not ended, over all peers. Beyond it,
@@ -42,11 +53,14 @@ pub struct Options {
 
 impl Default for Options {
     /// Returns all protocols, and 64 KiB in flight on each link: some milliseconds at a gigabit,
-    /// and four columns of 16 KiB. Unfinished frames take at most 64 MiB.
+    /// and four columns of 16 KiB. The limit over all links is on, and there is no meter until a
+    /// transport registers one. Unfinished frames take at most 64 MiB.
     fn default() -> Self {
         Self {
             protocols: PROTOCOLS.into(),
             in_flight_bytes: 64 << 10,
+            uplink: Some(LimitConfig::default()),
+            meters: Meters::new(),
             limits: Limits::default(),
             unfinished_bytes: 64 << 20,
             report_sent: false,
@@ -262,4 +276,21 @@ pub struct Sizes {
     pub unfinished_bytes: usize,
     /// Events and requests that the swarm has not polled yet.
     pub actions: usize,
+}
+
+/// The limit of what a node has under way over all its links.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Uplink {
+    /// What may be under way.
+    pub limit_bytes: u64,
+    /// Bytes that are under way or about to be, over all links with a meter.
+    pub under_way_bytes: u64,
+    /// The delay that the limit sees: what the queue before the uplink adds to round trips.
+    pub delay: Duration,
+    /// The rate at which bytes arrived last; 0 if unknown.
+    pub bytes_per_second: f64,
+    /// Links whose transport has a meter.
+    pub metered_links: usize,
+    /// Links that the limit does not cover.
+    pub other_links: usize,
 }

@@ -5,9 +5,10 @@ mod behaviour;
 mod event;
 mod handler;
 mod identity;
+pub mod transport;
 mod unfinished;
 
 pub use behaviour::Behaviour;
-pub use event::{Event, FrameError, Options, PROTOCOLS, Sizes, Traffic};
+pub use event::{Event, FrameError, Options, PROTOCOLS, Sizes, Traffic, Uplink};
 pub use handler::Handler;
 pub use identity::{KeyVerifier, identity_of, peer_id_of};

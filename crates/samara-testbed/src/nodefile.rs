@@ -72,6 +72,7 @@ pub(crate) fn text(
             max_connections: scenario.network.nodes.max(16) * 2,
             // The default of pools: in the simulator, their channels also have queues behind the
             // outbox.
+            limit: scenario.transport.node_limit,
             in_flight: if is_pool {
                 defaults.network.in_flight
             } else {

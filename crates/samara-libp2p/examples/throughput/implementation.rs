@@ -7,10 +7,12 @@ use std::time::Duration;
 use libp2p::gossipsub;
 use libp2p::identity::Keypair;
 use libp2p::swarm::NetworkBehaviour;
+use samara_engine::outbox::Dispatch;
 use samara_gossipsub::Config;
 use samara_gossipsub::config::{Authenticity, LaneCapacity, MeshParams};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
+use samara_libp2p::transport::Meters;
 use samara_libp2p::{Event, Options};
 use sha2::{Digest, Sha256};
 
@@ -27,9 +29,30 @@ const FRAME_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
+/// How a node of samara-net orders its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    PerLink,
+    /// One order over all links, and 64 KiB in flight on each.
+    Node,
+    /// One order over all links, and the limit of what the node has under way.
+    Limited,
+}
+
+impl Order {
+    /// Returns the order of the implementation with this name.
+    pub(crate) fn of(name: &str) -> Self {
+        match name {
+            "one-order" => Self::Node,
+            "one-order-limited" => Self::Limited,
+            _ => Self::PerLink,
+        }
+    }
+}
+
 /// The interface that the benchmark needs of an implementation.
 pub(crate) trait Gossip: NetworkBehaviour + Sized {
-    fn new(key: &Keypair) -> Anyhow<Self>;
+    fn new(key: &Keypair, order: Order, meters: &Meters) -> Anyhow<Self>;
     fn publish(&mut self, data: Vec<u8>) -> Anyhow<()>;
     fn mesh(&self) -> usize;
     /// Returns the payload if the event is a received message.
@@ -37,7 +60,7 @@ pub(crate) trait Gossip: NetworkBehaviour + Sized {
 }
 
 impl Gossip for samara_libp2p::Behaviour {
-    fn new(key: &Keypair) -> Anyhow<Self> {
+    fn new(key: &Keypair, order: Order, meters: &Meters) -> Anyhow<Self> {
         let mut config = Config::spec();
         config.mesh = MeshParams { d: D, d_low: D_LOW, d_high: D_HIGH, d_score: 0, d_out: 0, ..config.mesh };
         config.authenticity = Authenticity::anonymous();
@@ -53,7 +76,14 @@ impl Gossip for samara_libp2p::Behaviour {
         config.peer_score = None;
         config.sending.publish = LaneCapacity::copies(QUEUED);
         config.sending.forward = LaneCapacity::copies(QUEUED);
-        let mut gossip = Self::new(key, config, Options::default())?;
+        if order != Order::PerLink {
+            config.sending.dispatch = Dispatch::Node;
+        }
+        let mut options = Options { meters: meters.clone(), ..Options::default() };
+        if order == Order::Node {
+            options.uplink = None;
+        }
+        let mut gossip = Self::new(key, config, options)?;
         gossip.subscribe(&Topic::new("t"));
         Ok(gossip)
     }
@@ -73,7 +103,7 @@ impl Gossip for samara_libp2p::Behaviour {
 }
 
 impl Gossip for gossipsub::Behaviour {
-    fn new(_: &Keypair) -> Anyhow<Self> {
+    fn new(_: &Keypair, _: Order, _: &Meters) -> Anyhow<Self> {
         let id = |message: &gossipsub::Message| {
             gossipsub::MessageId::from(Sha256::digest(&message.data)[..20].to_vec())
         };

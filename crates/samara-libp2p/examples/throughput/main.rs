@@ -1,14 +1,13 @@
 //! Compares throughput, latency and memory of samara-net with rust-libp2p's gossipsub and
 //! go-libp2p-pubsub under equal configuration and load: `cargo run --release -p samara-libp2p
-//! --example throughput -- [ROUNDS [SECONDS [speed
-//!
-//! memory]]]`.
+//! --example throughput -- [ROUNDS [SECONDS [speed | memory | limit]]]`.
 //!
 //! Every node is a separate process on loopback, over TCP, Noise and Yamux. A round covers all
 //! message lengths, and each measurement covers all implementations, whose order changes from round
 //! to round. Messages have no author and no signature, and their ids are hashes of their content:
 //! the benchmark measures the protocol, not the cryptography of messages. See
-//! docs/guides/sockets.md.
+//! docs/guides/sockets.md. `limit` compares one order over all links with and without the limit of
+//! what a node has under way.
 
 mod cluster;
 mod histogram;
@@ -24,7 +23,7 @@ use libp2p::gossipsub;
 
 use crate::cluster::{Cluster, Implementation, Node};
 use crate::histogram::median;
-use crate::implementation::Anyhow;
+use crate::implementation::{Anyhow, Order};
 use crate::table::Table;
 
 const NODES: usize = 5;
@@ -51,32 +50,43 @@ fn main() -> Anyhow<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["node", which, "-index", index, "-of", of] => node(which, index.parse()?, of.parse()?),
-        [] => compare(3, 3.0, true, true),
-        [rounds] => compare(rounds.parse()?, 3.0, true, true),
-        [rounds, seconds] => compare(rounds.parse()?, seconds.parse()?, true, true),
-        [rounds, seconds, "speed"] => compare(rounds.parse()?, seconds.parse()?, true, false),
-        [rounds, seconds, "memory"] => compare(rounds.parse()?, seconds.parse()?, false, true),
-        _ => Err("expected: [ROUNDS [SECONDS [speed | memory]]]".into()),
+        [] => compare(&implementations()?, 3, 3.0, true, true),
+        [rounds] => compare(&implementations()?, rounds.parse()?, 3.0, true, true),
+        [rounds, seconds] => compare(&implementations()?, rounds.parse()?, seconds.parse()?, true, true),
+        [rounds, seconds, "speed"] => {
+            compare(&implementations()?, rounds.parse()?, seconds.parse()?, true, false)
+        }
+        [rounds, seconds, "memory"] => {
+            compare(&implementations()?, rounds.parse()?, seconds.parse()?, false, true)
+        }
+        [rounds, seconds, "limit"] => {
+            let orders = [this("one-order")?, this("one-order-limited")?];
+            compare(&orders, rounds.parse()?, seconds.parse()?, true, false)
+        }
+        _ => Err("expected: [ROUNDS [SECONDS [speed | memory | limit]]]".into()),
     }
 }
 
 #[tokio::main]
 async fn node(which: &str, index: usize, of: usize) -> Anyhow<()> {
     match which {
-        "samara-net" => node::run::<samara_libp2p::Behaviour>(index, of).await,
-        _ => node::run::<gossipsub::Behaviour>(index, of).await,
+        "rust-libp2p" => node::run::<gossipsub::Behaviour>(Order::PerLink, index, of).await,
+        name => node::run::<samara_libp2p::Behaviour>(Order::of(name), index, of).await,
     }
 }
 
+/// Returns an implementation of this program.
+fn this(name: &'static str) -> Anyhow<Implementation> {
+    Ok(Implementation { name, program: std::env::current_exe()?, arguments: vec!["node", name] })
+}
+
 fn implementations() -> Anyhow<Vec<Implementation>> {
-    let this = std::env::current_exe()?;
-    let rust = |name| Implementation { name, program: this.clone(), arguments: vec!["node", name] };
-    let mut all = vec![rust("samara-net"), rust("rust-libp2p")];
+    let mut all = vec![this("samara-net")?, this("rust-libp2p")?];
     if Command::new("go").arg("version").output().is_err() {
         println!("Go is not installed, so go-libp2p-pubsub is SKIPPED.");
         return Ok(all);
     }
-    let program = this.with_file_name("throughput-go");
+    let program = std::env::current_exe()?.with_file_name("throughput-go");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/go-bench");
     let built =
         Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(source).status()?;
@@ -87,15 +97,20 @@ fn implementations() -> Anyhow<Vec<Implementation>> {
     Ok(all)
 }
 
-fn compare(rounds: usize, seconds: f64, with_speed: bool, with_memory: bool) -> Anyhow<()> {
-    let all = implementations()?;
+fn compare(
+    all: &[Implementation],
+    rounds: usize,
+    seconds: f64,
+    with_speed: bool,
+    with_memory: bool,
+) -> Anyhow<()> {
     println!("{NODES} nodes in a full mesh, {rounds} rounds, {seconds} s for each load");
     let mut table = Table::new(all.iter().map(|implementation| implementation.name).collect());
     for round in 0..rounds {
         let mut one_round = || {
             let mut lengths = LENGTHS.into_iter().filter(|_| with_speed);
-            lengths.try_for_each(|bytes| speed(&all, round, bytes, seconds, &mut table))?;
-            if with_memory { memory(&all, round, &mut table) } else { Ok(()) }
+            lengths.try_for_each(|bytes| speed(all, round, bytes, seconds, &mut table))?;
+            if with_memory { memory(all, round, &mut table) } else { Ok(()) }
         };
         let done = one_round();
         // Measurements from before an error remain valid.

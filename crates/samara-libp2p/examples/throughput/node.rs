@@ -5,14 +5,17 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use libp2p::core::Transport as _;
+use libp2p::core::upgrade::Version;
 use libp2p::futures::StreamExt;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, Swarm, identify, noise, tcp, yamux};
+use samara_libp2p::transport::{self, Meters};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use crate::histogram::Histogram;
-use crate::implementation::{Anyhow, Gossip};
+use crate::implementation::{Anyhow, Gossip, Order};
 
 /// A payload starts with its publisher (1 byte), its load (1 byte), its number in the load (8
 /// bytes), and the time at which it was due, in nanoseconds since 1970 (8 bytes).
@@ -48,16 +51,32 @@ struct Node<B: Gossip> {
 }
 
 /// Runs a node until its input ends.
-pub(crate) async fn run<B>(index: usize, of: usize) -> Anyhow<()>
+pub(crate) async fn run<B>(order: Order, index: usize, of: usize) -> Anyhow<()>
 where
     B: Gossip<ToSwarm: Send, ConnectionHandler: Send> + Send,
 {
+    let meters = Meters::new();
     let mut swarm = libp2p::SwarmBuilder::with_new_identity()
         .with_tokio()
-        .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)?
+        .with_other_transport(|key| {
+            let config = tcp::Config::default();
+            let (noise, yamux) = (noise::Config::new(key)?, yamux::Config::default());
+            Ok(match order {
+                Order::Limited => transport::tcp::Transport::new(config, &meters)
+                    .upgrade(Version::V1Lazy)
+                    .authenticate(noise)
+                    .multiplex(yamux)
+                    .boxed(),
+                Order::PerLink | Order::Node => tcp::tokio::Transport::new(config)
+                    .upgrade(Version::V1Lazy)
+                    .authenticate(noise)
+                    .multiplex(yamux)
+                    .boxed(),
+            })
+        })?
         .with_behaviour(|key| {
             let identify = identify::Config::new("/bench/1.0.0".to_owned(), key.public());
-            Ok(Both { gossip: B::new(key)?, identify: identify::Behaviour::new(identify) })
+            Ok(Both { gossip: B::new(key, order, &meters)?, identify: identify::Behaviour::new(identify) })
         })?
         // The timeout is as long as the process runs, because no stream is open before identify has
         // finished.

@@ -10,16 +10,16 @@ use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{CloseConnection, ConnectionId, NotifyHandler, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
-use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo};
+use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo, Time};
 use samara_gossipsub::rpc::RpcFrame;
 
 use super::life::{Happened, Life, Step};
+use super::uplink::Gauge;
 use super::{Behaviour, DEPARTED_MAX};
 use crate::event::Event;
 use crate::handler::{Handler, ToHandler};
 use crate::identity::identity_of;
 
-#[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     /// The number of the newest stream that was requested.
@@ -31,12 +31,22 @@ pub(super) struct Connection {
     /// Frames in flight, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_flight_bytes: usize,
+    /// What the transport knows, if it reports that.
+    pub(super) gauge: Option<Gauge>,
 }
 
 impl Connection {
     /// Returns the number of copies of messages that are in flight.
     fn copies_in_flight(&self) -> usize {
         self.in_flight.iter().filter(|frame| frame.copy.is_some()).count()
+    }
+
+    /// Returns the rest of the budget, or one frame of any length if nothing is in flight.
+    fn room(&self, budget: usize) -> Room {
+        match self.in_flight.is_empty() {
+            true => Room(budget.max(1) as u64),
+            false => Room(budget.saturating_sub(self.in_flight_bytes) as u64),
+        }
     }
 
     /// Hands a frame to the stream. `message` is its message and rank, if it is a copy of one.
@@ -65,7 +75,7 @@ pub(super) struct InFlight {
     pub(super) frame: Option<RpcFrame>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Peer {
     /// The number of the peer in the engine, once the peer speaks one of the protocols.
     pub(super) handle: Option<Handle>,
@@ -78,14 +88,22 @@ impl Peer {
         self.connections.iter_mut().find(|connection| connection.writable)
     }
 
-    /// Returns the room on the link: the rest of the budget, or one frame of any length if nothing
-    /// is in flight.
-    pub(super) fn room(&self, budget: usize) -> Room {
-        match self.connections.iter().find(|connection| connection.writable) {
+    /// Returns the room on the link for a copy that the limit over all links lets pass. With a
+    /// meter, it is what would leave at once, and none if the limit is reached. In any case it is at
+    /// most the rest of the budget.
+    fn room(&self, budget: usize, is_full: bool) -> Room {
+        match self.writable() {
             None => Room::NONE,
-            Some(connection) if connection.in_flight.is_empty() => Room(budget.max(1) as u64),
-            Some(connection) => Room(budget.saturating_sub(connection.in_flight_bytes) as u64),
+            Some(Connection { gauge: Some(_), .. }) if is_full => Room::NONE,
+            Some(connection) => {
+                let room = connection.room(budget);
+                connection.gauge.as_ref().map_or(room, |gauge| gauge.room().min(room))
+            }
         }
+    }
+
+    fn writable(&self) -> Option<&Connection> {
+        self.connections.iter().find(|connection| connection.writable)
     }
 }
 
@@ -96,21 +114,13 @@ impl Behaviour {
         self.driver.outbox().take_touched(&mut self.ready);
         let budget = self.options.in_flight_bytes;
         if self.dispatch == Dispatch::Node {
-            self.ready.clear();
-            loop {
-                let (handles, peers) = (&self.handles, &self.peers);
-                let room = |handle: Handle| {
-                    let peer = handles.get(handle.index()).copied().flatten();
-                    peer.and_then(|peer| peers.get(&peer)).map_or(Room::NONE, |peer| peer.room(budget))
-                };
-                let Some(copy) = self.driver.outbox().pop(now, room) else { return };
-                self.hand_over(copy);
-            }
+            self.drain_in_one_order(now, budget);
+            return;
         }
         while let Some(handle) = self.ready.pop() {
             while self.has_room(handle, budget) {
                 let Some(copy) = self.driver.outbox().pop_for(now, handle) else { break };
-                self.hand_over(copy);
+                self.hand_over(now, copy);
             }
             // A copy that leaves can release a copy for another link.
             if self.ready.is_empty() {
@@ -119,14 +129,51 @@ impl Behaviour {
         }
     }
 
-    fn has_room(&self, handle: Handle, budget: usize) -> bool {
-        let peer = self.peer_id(handle).and_then(|peer| self.peers.get(&peer));
-        peer.is_some_and(|peer| peer.room(budget).is_some())
+    /// Moves copies in one order over all links with room, as far as the limit lets them pass.
+    /// Urgent copies pass it.
+    fn drain_in_one_order(&mut self, now: Time, budget: usize) {
+        let has_meters = self.uplink.is_some();
+        while has_meters && let Some(handle) = self.ready.pop() {
+            while self.has_room(handle, budget)
+                && let Some(copy) = self.driver.outbox().pop_urgent_for(now, handle)
+            {
+                self.hand_over(now, copy);
+            }
+            if self.ready.is_empty() {
+                self.driver.outbox().take_touched(&mut self.ready);
+            }
+        }
+        self.ready.clear();
+        loop {
+            let is_full = self.uplink.as_mut().is_some_and(|uplink| uplink.is_full(now));
+            let (handles, peers) = (&self.handles, &self.peers);
+            let is_foreign = |peer: &Peer| peer.writable().is_some_and(|link| link.gauge.is_none());
+            if is_full && !peers.values().any(is_foreign) {
+                // Spares a search over all copies that wait.
+                return;
+            }
+            let room = |handle: Handle| {
+                let peer = handles.get(handle.index()).copied().flatten();
+                let peer = peer.and_then(|peer| peers.get(&peer));
+                peer.map_or(Room::NONE, |peer| peer.room(budget, is_full))
+            };
+            let Some(copy) = self.driver.outbox().pop(now, room) else { return };
+            self.hand_over(now, copy);
+        }
     }
 
-    fn hand_over(&mut self, copy: Outgoing<RpcFrame>) {
-        let peer = self.peer_id(copy.peer).and_then(|peer| self.peers.get_mut(&peer));
-        let Some(connection) = peer.and_then(Peer::active) else { return };
+    /// Returns true if a link takes a copy whatever the limit over all links.
+    fn has_room(&self, handle: Handle, budget: usize) -> bool {
+        let peer = self.peer_id(handle).and_then(|peer| self.peers.get(&peer));
+        let connection = peer.and_then(Peer::writable);
+        connection.is_some_and(|connection| connection.room(budget).is_some())
+    }
+
+    fn hand_over(&mut self, now: Time, copy: Outgoing<RpcFrame>) {
+        let Some(peer_id) = self.peer_id(copy.peer) else { return };
+        self.note_handed(now, &peer_id, copy.peer, copy.len as usize);
+        let connection = self.peers.get_mut(&peer_id).and_then(Peer::active);
+        let Some(connection) = connection else { return };
         let message = copy.message.map(|key| (key, copy.rank));
         connection.send(copy.frame, copy.len as usize, message, self.options.report_frames);
     }
@@ -135,9 +182,10 @@ impl Behaviour {
         &mut self,
         peer: PeerId,
         id: ConnectionId,
+        local: Option<&Multiaddr>,
         remote: &Multiaddr,
-        is_outbound: bool,
     ) -> Handler {
+        let is_outbound = local.is_none();
         let address = remote.iter().find_map(|part| match part {
             Protocol::Ip4(ip) => Some(IpAddr::V4(ip)),
             Protocol::Ip6(ip) => Some(IpAddr::V6(ip)),
@@ -146,6 +194,7 @@ impl Behaviour {
         // All nodes of one machine, and all peers behind a proxy on it, share the loopback address.
         // It is no evidence of sybils (P6 of the score).
         let address = address.filter(|address| !address.is_loopback());
+        let meter = self.uplink.as_ref().and_then(|_| self.options.meters.claim(&peer, local, remote));
         let connection = Connection {
             id,
             stream: 0,
@@ -153,6 +202,7 @@ impl Behaviour {
             writable: false,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
+            gauge: meter.map(Gauge::new),
         };
         self.peers.entry(peer).or_default().connections.push(connection);
         self.live(peer, id, Happened::Connected { is_outbound, address });
@@ -216,6 +266,8 @@ impl Behaviour {
         let report = self.options.report_frames;
         let Some(connection) = self.connection(&peer_id, id) else { return };
         connection.writable = true;
+        self.meter_up(peer_id, handle);
+        let Some(connection) = self.connection(&peer_id, id) else { return };
         for frame in greeting {
             let len = frame.encoded_len();
             connection.send(frame, len, None, report);
@@ -252,6 +304,7 @@ impl Behaviour {
         let Some(handle) = peer.handle.take() else { return };
         let in_flight: usize = peer.connections.iter().map(Connection::copies_in_flight).sum();
         let owed = self.driver.outbox().link_down(handle);
+        self.meter_down(handle);
         self.driver.input(Input::LinkDown { peer: handle });
         // Must happen while the number still belongs to this peer.
         self.emit_events();

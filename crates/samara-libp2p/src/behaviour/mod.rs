@@ -6,6 +6,7 @@ mod links;
 mod story;
 #[cfg(test)]
 mod tests;
+mod uplink;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use crate::unfinished::Memory;
 
 use life::Happened;
 use links::Peer;
+use uplink::Uplink;
 
 /// A [`NetworkBehaviour`] around the GossipSub engine.
 ///
@@ -62,6 +64,10 @@ pub struct Behaviour {
     recommended: BTreeMap<PeerId, Vec<Multiaddr>>,
     /// Links that may have room for copies.
     ready: Vec<Handle>,
+    /// The limit over all links, with one order over them.
+    uplink: Option<Uplink>,
+    /// Whether a link without a meter was reported.
+    has_warned: bool,
     actions: VecDeque<ToSwarm<Event, ToHandler>>,
     traffic: Traffic,
     timer: Delay,
@@ -97,6 +103,8 @@ impl Behaviour {
             driver: Driver::new(engine, outbox, rng),
             limits: Arc::new(options.limits.clone()),
             unfinished: Memory::new(options.unfinished_bytes),
+            uplink: options.uplink.filter(|_| dispatch == Dispatch::Node).map(Uplink::new),
+            has_warned: false,
             options,
             dispatch,
             peers: HashMap::new(),
@@ -372,10 +380,10 @@ impl NetworkBehaviour for Behaviour {
         &mut self,
         id: ConnectionId,
         peer: PeerId,
-        _local: &Multiaddr,
+        local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<Handler, ConnectionDenied> {
-        Ok(self.connected(peer, id, remote, false))
+        Ok(self.connected(peer, id, Some(local), remote))
     }
 
     fn handle_established_outbound_connection(
@@ -386,7 +394,7 @@ impl NetworkBehaviour for Behaviour {
         _role: Endpoint,
         _port: PortUse,
     ) -> Result<Handler, ConnectionDenied> {
-        Ok(self.connected(peer, id, remote, true))
+        Ok(self.connected(peer, id, None, remote))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
@@ -446,6 +454,7 @@ impl NetworkBehaviour for Behaviour {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<Event, THandlerInEvent<Self>>> {
         self.driver.fire_timers();
+        self.read_meters();
         self.after_call();
         if let Some(action) = self.actions.pop_front() {
             return Poll::Ready(action);
@@ -462,6 +471,7 @@ impl NetworkBehaviour for Behaviour {
             self.timer_at = None;
             cx.waker().wake_by_ref();
         }
+        self.poll_meters(cx);
         Poll::Pending
     }
 }

@@ -25,8 +25,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The transport that a node listens on. All nodes dial over both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// TCP, Noise and Yamux.
+    /// TCP, Noise and Yamux. Our nodes use this crate's transport.
     Tcp,
+    /// TCP, Noise and Yamux over libp2p's own transport.
+    ForeignTcp,
     Quic,
 }
 
@@ -34,7 +36,7 @@ impl Transport {
     /// Returns the loopback address with a port chosen by the system.
     pub(crate) fn any_port(self) -> Multiaddr {
         let address = match self {
-            Self::Tcp => "/ip4/127.0.0.1/tcp/0",
+            Self::Tcp | Self::ForeignTcp => "/ip4/127.0.0.1/tcp/0",
             Self::Quic => "/ip4/127.0.0.1/udp/0/quic-v1",
         };
         address.parse().expect("an address")
@@ -119,6 +121,10 @@ impl Node {
 
     pub(crate) fn dial(&self, other: &Node) {
         self.send(Command::Dial(other.full_address()));
+    }
+
+    pub(crate) fn disconnect(&self, other: &Node) {
+        self.send(Command::Disconnect(other.peer));
     }
 
     /// Returns the address with the peer's id.

@@ -23,3 +23,4 @@ mod protocols;
 mod quic;
 mod raw;
 mod recovery;
+mod uplink;

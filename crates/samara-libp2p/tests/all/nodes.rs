@@ -3,13 +3,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use libp2p::core::Transport as _;
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::upgrade::Version;
 use libp2p::futures::StreamExt;
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::DialOpts;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
+use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, quic, tcp, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
+use samara_libp2p::transport::{self, Meters};
 use samara_libp2p::{Behaviour, Event, Options};
 use tokio::sync::mpsc;
 
@@ -44,6 +48,30 @@ pub(crate) fn swarm<B: NetworkBehaviour>(
         .build()
 }
 
+/// Builds a swarm that dials over this crate's TCP transport and QUIC.
+fn metered<B: NetworkBehaviour>(
+    key: Keypair,
+    meters: &Meters,
+    behaviour: impl FnOnce(&Keypair) -> B,
+) -> Swarm<Host<B>> {
+    libp2p::SwarmBuilder::with_existing_identity(key)
+        .with_tokio()
+        .with_other_transport(|key| {
+            let tcp = transport::tcp::Transport::new(tcp::Config::default(), meters)
+                .upgrade(Version::V1Lazy)
+                .authenticate(noise::Config::new(key)?)
+                .multiplex(yamux::Config::default())
+                .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+            let quic = quic::tokio::Transport::new(quic::Config::new(key))
+                .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+            Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()))
+        })
+        .expect("TCP, Noise and Yamux, and QUIC")
+        .with_behaviour(|key| Ok(Host::new(behaviour(key), key)))
+        .expect("the behaviour")
+        .build()
+}
+
 pub(crate) async fn listen<B: NetworkBehaviour>(swarm: &mut Swarm<B>, transport: Transport) -> Multiaddr {
     swarm.listen_on(transport.any_port()).expect("loopback");
     loop {
@@ -61,8 +89,12 @@ pub(crate) async fn ours(config: Config, options: Options) -> Node {
 /// Starts one of our nodes.
 pub(crate) async fn ours_over(transport: Transport, config: Config, options: Options) -> Node {
     let key = Keypair::generate_ed25519();
-    let mut swarm =
-        swarm(key.clone(), |key| Behaviour::new(key, config, options).expect("the configuration"));
+    let meters = options.meters.clone();
+    let behaviour = |key: &Keypair| Behaviour::new(key, config, options).expect("the configuration");
+    let mut swarm = match transport {
+        Transport::ForeignTcp => swarm(key.clone(), behaviour),
+        Transport::Tcp | Transport::Quic => metered(key.clone(), &meters, behaviour),
+    };
     let address = listen(&mut swarm, transport).await;
     let peer = *swarm.local_peer_id();
     let (commands, mut inbox) = mpsc::unbounded_channel();

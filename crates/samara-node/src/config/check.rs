@@ -106,6 +106,7 @@ impl NodeConfig {
             protocols: offered(self.gossipsub.version),
             ..Options::default()
         };
+        let options = if self.network.limit { options } else { Options { uplink: None, ..options } };
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
         self.check_seed(&listen)?;

@@ -104,6 +104,8 @@ pub struct Network {
     pub max_pending: u32,
     /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
     pub in_flight: Size,
+    /// With one order over all links, limit what the node has under way over all of them together.
+    pub limit: bool,
 }
 
 impl Default for Network {
@@ -121,6 +123,7 @@ impl Default for Network {
             max_connections_per_address: 16,
             max_pending: 64,
             in_flight: Size::from_bytes(64 << 10),
+            limit: true,
         }
     }
 }

@@ -8,7 +8,7 @@ use nix::sys::time::TimeVal;
 use samara_engine::outbox::{Counters, LossCause};
 use samara_gossipsub::Metrics;
 use samara_gossipsub::Sizes;
-use samara_libp2p::Traffic;
+use samara_libp2p::{Traffic, Uplink};
 
 use super::metrics;
 use crate::control::Counts;
@@ -22,6 +22,7 @@ pub(crate) struct Snapshot {
     pub(crate) unfinished_bytes: usize,
     pub(crate) lanes: Vec<(&'static str, Counters)>,
     pub(crate) traffic: Traffic,
+    pub(crate) uplink: Option<Uplink>,
     pub(crate) topics: Vec<TopicSizes>,
     /// Connected peers by the protocol of their link.
     pub(crate) protocols: BTreeMap<String, u64>,
@@ -115,6 +116,18 @@ metrics! { METRICS |node: Snapshot, rows|
     /// Bytes of frames read, without Noise, Yamux, QUIC and TCP
     bytes_down[kind]: Counter
         => rows.each([("payload", node.traffic.payload_down), ("control", node.traffic.control_down)]);
+    /// The limit of what the node has under way over all links, with one order over them
+    uplink_limit_bytes: Gauge => rows.known(node.uplink.map(|uplink| uplink.limit_bytes));
+    /// Bytes under way over all links that the limit covers
+    uplink_under_way_bytes: Gauge => rows.known(node.uplink.map(|uplink| uplink.under_way_bytes));
+    /// The delay that the limit sees before the node's uplink
+    uplink_delay_seconds: Gauge => rows.known(node.uplink.map(|uplink| uplink.delay.as_secs_f64()));
+    /// The rate at which bytes last arrived
+    uplink_bytes_per_second: Gauge => rows.known(node.uplink.map(|uplink| uplink.bytes_per_second));
+    /// Links that the limit covers, and links whose transport reports nothing
+    uplink_links[kind]: Gauge => rows.each(node.uplink.iter().flat_map(|uplink| {
+        [("metered", uplink.metered_links as u64), ("other", uplink.other_links as u64)]
+    }));
     /// Connected peers by the protocol of their link
     peers[protocol]: Gauge => rows.each(node.protocols.iter().map(|(name, count)| (name.as_str(), *count)));
     /// Peers in the mesh of a topic

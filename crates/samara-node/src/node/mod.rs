@@ -22,12 +22,13 @@ use libp2p::core::{Transport, upgrade};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, quic, tcp, yamux};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, quic, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::PublishError;
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
+use samara_libp2p::transport::{Meters, tcp};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
@@ -454,7 +455,7 @@ fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     };
     let swarm = libp2p::SwarmBuilder::with_existing_identity(key)
         .with_tokio()
-        .with_other_transport(|key| transport(key, handshakes.clone()))
+        .with_other_transport(|key| transport(key, &config.options.meters, handshakes.clone()))
         .map_err(|error| format!("cannot set up the transports: {error}"))?
         .with_behaviour(host)
         .map_err(|error| format!("cannot set up the node: {error}"))?
@@ -466,9 +467,10 @@ fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
 /// TCP with Noise and Yamux, and QUIC, behind the gate of handshakes.
 fn transport(
     key: &Keypair,
+    meters: &Meters,
     handshakes: Handshakes,
 ) -> Result<Gate<(PeerId, StreamMuxerBox)>, Box<dyn Error + Send + Sync>> {
-    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+    let tcp = tcp::Transport::new(tcp::Config::default().nodelay(true), meters)
         .upgrade(upgrade::Version::V1Lazy)
         .authenticate(noise::Config::new(key)?)
         .multiplex(yamux::Config::default())

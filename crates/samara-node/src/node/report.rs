@@ -67,6 +67,7 @@ impl Node {
             unfinished_bytes: gossip.sizes().unfinished_bytes,
             lanes,
             traffic: gossip.traffic(),
+            uplink: gossip.uplink(),
             topics,
             protocols,
             owed_copies,

@@ -1,0 +1,306 @@
+//! The limit over all links: what a node has under way on real connections.
+//!
+//! A connection whose transport has a [`Meter`] takes a copy if it would leave at once, by the
+//! congestion window of the connection and by the limit of the node. Copies of the most urgent
+//! lanes pass the limit. Other connections are bounded by
+//! [`Options::in_flight_bytes`](crate::Options::in_flight_bytes) alone, and the limit does not know
+//! what they have under way.
+
+use std::sync::Weak;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures_timer::Delay;
+use libp2p::PeerId;
+use samara_engine::outbox::{Room, Weight};
+use samara_engine::uplink::{Limit, LimitConfig, Report};
+use samara_engine::{PeerId as Handle, Time};
+
+use super::Behaviour;
+use crate::event::Uplink as Status;
+use crate::transport::{Meter, Reading};
+
+/// Time between two readings while bytes are under way: the longer one, or where copies wait for
+/// the limit a quarter of the least round trip, within these bounds. A reading takes a microsecond
+/// for each connection, and the timer some more.
+const READ_EVERY_MIN: Duration = Duration::from_millis(2);
+const READ_EVERY_MAX: Duration = Duration::from_millis(5);
+
+/// Bytes that were handed over and have not reached the transport for this long do not leave at
+/// once: the peer does not read its stream.
+const STALLED_AFTER: Duration = Duration::from_millis(50);
+
+/// A round trip that differs from the weight of the link by this share is news.
+const WEIGHT_SHARE: f64 = 0.1;
+
+/// The limit, and the links that are read.
+pub(super) struct Uplink {
+    pub(super) limit: Limit,
+    /// Links with something under way.
+    loaded: Vec<Handle>,
+    timer: Delay,
+    read_at: Option<Instant>,
+}
+
+impl Uplink {
+    pub(super) fn new(config: LimitConfig) -> Self {
+        Self {
+            limit: Limit::new(config),
+            loaded: Vec::new(),
+            timer: Delay::new(Duration::ZERO),
+            read_at: None,
+        }
+    }
+
+    /// Returns true if no copy may leave but urgent ones.
+    pub(super) fn is_full(&mut self, now: Time) -> bool {
+        self.limit.room(now) == 0
+    }
+}
+
+/// What is known about a connection with a meter.
+pub(super) struct Gauge {
+    meter: Weak<dyn Meter>,
+    reading: Reading,
+    /// Bytes that the connection has taken, with those that were handed over and have not reached
+    /// it. Encryption and other protocols add bytes, so each reading can only raise it.
+    handed: u64,
+    /// The time at which bytes last moved.
+    moved: Time,
+    is_stalled: bool,
+    is_loaded: bool,
+    /// The round trip in seconds that the weights of the link have.
+    weighed: f64,
+}
+
+impl Gauge {
+    pub(super) fn new(meter: Weak<dyn Meter>) -> Self {
+        Self {
+            meter,
+            reading: Reading::default(),
+            handed: 0,
+            moved: Time::ZERO,
+            is_stalled: false,
+            is_loaded: false,
+            weighed: 0.0,
+        }
+    }
+
+    /// Reads the meter. Returns false if the connection is closed.
+    fn read(&mut self, now: Time, in_flight_bytes: usize) -> bool {
+        let Some(reading) = self.meter.upgrade().and_then(|meter| meter.read()) else { return false };
+        let last = std::mem::replace(&mut self.reading, reading);
+        if (last.written, last.acknowledged) != (reading.written, reading.acknowledged) {
+            self.moved = now;
+        }
+        self.handed = self.handed.max(reading.written);
+        self.is_stalled = self.pending() > 0 && now.since(self.moved) > STALLED_AFTER;
+        let is_idle = in_flight_bytes == 0 && reading.unsent == 0 && reading.under_way == 0;
+        if self.is_stalled && is_idle {
+            // The bytes went down with their stream.
+            self.handed = reading.written;
+            self.is_stalled = false;
+        }
+        true
+    }
+
+    fn pending(&self) -> u64 {
+        self.handed.saturating_sub(self.reading.written)
+    }
+
+    /// Returns the bytes that were handed over and have not left.
+    fn waiting(&self) -> u64 {
+        self.pending() + self.reading.unsent
+    }
+
+    /// Returns the bytes that the windows of the connection let out at once.
+    fn free(&self) -> u64 {
+        self.reading.window.saturating_sub(self.reading.under_way)
+    }
+
+    /// Returns the bytes that are under way or about to be.
+    pub(super) fn load(&self) -> u64 {
+        let waiting = if self.is_stalled { self.reading.unsent } else { self.waiting() };
+        self.reading.under_way + waiting.min(self.free())
+    }
+
+    /// Returns the bytes that would leave at once.
+    pub(super) fn room(&self) -> Room {
+        if self.waiting() == 0 && self.reading.under_way == 0 {
+            // Only bytes that wait make TCP probe a closed window.
+            return Room(self.free().max(1));
+        }
+        Room(if self.is_stalled { 0 } else { self.free().saturating_sub(self.waiting()) })
+    }
+}
+
+impl Behaviour {
+    /// Begins to count a link, which this connection carries from now on.
+    pub(super) fn meter_up(&mut self, peer_id: PeerId, handle: Handle) {
+        let now = self.driver.now();
+        let Some(uplink) = &mut self.uplink else { return };
+        let connection = self.peers.get_mut(&peer_id).and_then(super::Peer::active);
+        let Some(connection) = connection else { return };
+        let Some(gauge) = &mut connection.gauge else {
+            if !std::mem::replace(&mut self.has_warned, true) {
+                tracing::warn!(
+                    peer = %peer_id,
+                    "the transport of a connection reports neither round trips nor acknowledgements: \
+                     {} bytes are handed to each such link, and the limit over all links does not \
+                     cover it; samara_libp2p::transport::tcp reports both",
+                    self.options.in_flight_bytes
+                );
+            }
+            uplink.limit.link_down(handle);
+            return;
+        };
+        if !gauge.read(now, connection.in_flight_bytes) {
+            return;
+        }
+        let least = gauge.reading.round_trip_min;
+        uplink.limit.link_up(now, handle, (least > Duration::ZERO).then_some(least));
+        gauge.weigh(self.driver.outbox(), handle);
+        gauge.moved = now;
+        gauge.is_loaded = true;
+        if !uplink.loaded.contains(&handle) {
+            uplink.loaded.push(handle);
+        }
+        uplink.limit.set_under_way(now, handle, gauge.load());
+    }
+
+    pub(super) fn meter_down(&mut self, handle: Handle) {
+        if let Some(uplink) = &mut self.uplink {
+            uplink.limit.link_down(handle);
+            uplink.loaded.retain(|loaded| *loaded != handle);
+        }
+    }
+
+    /// Notes that bytes are handed to the link of a peer.
+    pub(super) fn note_handed(&mut self, now: Time, peer_id: &PeerId, handle: Handle, bytes: usize) {
+        let Some(uplink) = &mut self.uplink else { return };
+        let connection = self.peers.get_mut(peer_id).and_then(super::Peer::active);
+        let Some(connection) = connection else { return };
+        let Some(gauge) = &mut connection.gauge else { return };
+        if !gauge.is_loaded {
+            // What was read before the link was idle says little about its windows.
+            gauge.read(now, connection.in_flight_bytes);
+            gauge.moved = now;
+            gauge.is_loaded = true;
+            uplink.loaded.push(handle);
+        }
+        gauge.handed += bytes as u64;
+        uplink.limit.set_under_way(now, handle, gauge.load());
+    }
+
+    /// Reads the links that have something under way, if it is time.
+    pub(super) fn read_meters(&mut self) {
+        let Some(uplink) = &mut self.uplink else { return };
+        if uplink.read_at.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        uplink.read_at = None;
+        let now = self.driver.now();
+        let mut loaded = std::mem::take(&mut uplink.loaded);
+        loaded.retain(|handle| self.read_meter(now, *handle));
+        if let Some(uplink) = &mut self.uplink {
+            uplink.loaded = loaded;
+        }
+    }
+
+    /// Reads a link. Returns true if it has something under way.
+    fn read_meter(&mut self, now: Time, handle: Handle) -> bool {
+        let (Some(uplink), Some(Some(peer))) = (&mut self.uplink, self.handles.get(handle.index())) else {
+            return false;
+        };
+        let Some(peer) = self.peers.get_mut(peer) else { return false };
+        let Some(connection) = peer.active() else {
+            uplink.limit.set_under_way(now, handle, 0);
+            return false;
+        };
+        let Some(gauge) = &mut connection.gauge else { return false };
+        let before = gauge.reading.acknowledged;
+        if !gauge.read(now, connection.in_flight_bytes) {
+            gauge.is_loaded = false;
+            uplink.limit.set_under_way(now, handle, 0);
+            return false;
+        }
+        let arrived = gauge.reading.acknowledged.saturating_sub(before);
+        let under_way = gauge.load();
+        uplink.limit.report(now, handle, Report { arrived, round_trip: gauge.reading.round_trip, under_way });
+        if arrived > 0 {
+            gauge.weigh(self.driver.outbox(), handle);
+        }
+        self.ready.push(handle);
+        gauge.is_loaded = gauge.waiting() > 0 || gauge.reading.under_way > 0;
+        gauge.is_loaded
+    }
+
+    /// Waits for the next reading while something is under way.
+    pub(super) fn poll_meters(&mut self, cx: &mut Context<'_>) {
+        let now = self.driver.now();
+        let Some(uplink) = &mut self.uplink else { return };
+        let is_full = uplink.is_full(now);
+        let held_until = if is_full { uplink.limit.next_at() } else { None };
+        if uplink.loaded.is_empty() && held_until.is_none() {
+            uplink.read_at = None;
+            return;
+        }
+        if uplink.read_at.is_none() {
+            let gauges = uplink.loaded.iter().filter_map(|handle| {
+                let peer = self.handles.get(handle.index()).copied().flatten()?;
+                let connections = &self.peers.get(&peer)?.connections;
+                connections.iter().find(|connection| connection.writable)?.gauge.as_ref()
+            });
+            let least = gauges.map(|gauge| gauge.reading.round_trip_min).min().unwrap_or_default();
+            let every = match is_full {
+                true => (least / 4).clamp(READ_EVERY_MIN, READ_EVERY_MAX),
+                false => READ_EVERY_MAX,
+            };
+            // The pacer lets bytes out without news from a link.
+            let held = held_until.map_or(every, |at| at.since(now));
+            let every = every.min(held).max(Duration::from_millis(1));
+            uplink.read_at = Some(Instant::now() + every);
+            uplink.timer.reset(every);
+        }
+        if let Poll::Ready(()) = uplink.timer.poll_unpin(cx) {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Returns the weight of a peer in weighted orders; 1 until it is set.
+    pub fn weight(&mut self, peer: Handle, weight: Weight) -> f64 {
+        self.driver.outbox().weight(peer, weight)
+    }
+
+    /// Returns the state of the limit over all links; `None` if it is off.
+    pub fn uplink(&self) -> Option<Status> {
+        let limit = &self.uplink.as_ref()?.limit;
+        let active = self.peers.values().filter_map(|peer| peer.connections.iter().find(|c| c.writable));
+        let metered = active.clone().filter(|connection| connection.gauge.is_some()).count();
+        Some(Status {
+            limit_bytes: limit.bytes(),
+            under_way_bytes: limit.under_way(),
+            delay: limit.delay(),
+            bytes_per_second: limit.rate(),
+            metered_links: metered,
+            other_links: active.count() - metered,
+        })
+    }
+}
+
+impl Gauge {
+    /// Sets the weights of the link if its round trip has changed.
+    fn weigh<F: samara_engine::Frame>(&mut self, outbox: &mut samara_engine::Outbox<F>, handle: Handle) {
+        let seconds = self.reading.round_trip_mean.as_secs_f64();
+        if seconds == 0.0 || (seconds - self.weighed).abs() <= WEIGHT_SHARE * self.weighed {
+            return;
+        }
+        self.weighed = seconds;
+        outbox.set_weight(handle, Weight::Latency, 1.0 / seconds);
+        outbox.set_weight(handle, Weight::Bandwidth, self.reading.window as f64 / seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests;

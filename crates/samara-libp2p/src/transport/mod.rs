@@ -1,0 +1,47 @@
+//! Transports that report what they know about their connections.
+//!
+//! A behaviour sees streams, and neither the round trips nor the acknowledgements below them. A
+//! transport of this module registers a [`Meter`] for each of its connections. The behaviour with the
+//! same [`Meters`] in its [`Options`](crate::Options) reads it, and limits what the node has under
+//! way over all its links ([`samara_engine::uplink`]). A transport of another crate can register
+//! meters, too.
+
+mod registry;
+#[cfg(feature = "tcp")]
+pub mod tcp;
+
+use std::time::Duration;
+
+pub use registry::{Ends, Meters, Registered};
+
+/// What a transport knows about one of its connections. Its bytes include those of all protocols and
+/// of the encryption, and exclude headers of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Bytes written into the connection since it began.
+    pub written: u64,
+    /// Bytes that the peer has acknowledged since it began.
+    pub acknowledged: u64,
+    /// Bytes that were written and have not left the node.
+    pub unsent: u64,
+    /// Bytes that have left the node and have neither arrived nor are lost.
+    pub under_way: u64,
+    /// Bytes that may be under way by the congestion window and the peer's receive window.
+    pub window: u64,
+    /// An estimate of the last round trips of acknowledged bytes; zero if nothing was acknowledged
+    /// since the last reading.
+    pub round_trip: Duration,
+    /// The smoothed round trip.
+    pub round_trip_mean: Duration,
+    /// The least round trip, which may be that of the handshake.
+    pub round_trip_min: Duration,
+    /// The rate at which bytes arrived last, in bytes per second; 0 if unknown.
+    pub rate: u64,
+}
+
+/// A connection of a transport that can be read.
+pub trait Meter: Send + Sync {
+    /// Returns what the transport knows now, or `None` if the connection is closed, or if nothing can
+    /// be said at the moment. A meter has one reader.
+    fn read(&self) -> Option<Reading>;
+}

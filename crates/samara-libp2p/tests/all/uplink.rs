@@ -1,0 +1,131 @@
+//! The limit over all links on real sockets: our TCP transport beside libp2p's.
+
+use std::time::Duration;
+
+use samara_engine::outbox::Dispatch;
+use samara_gossipsub::Config;
+use samara_libp2p::transport::Meters;
+use samara_libp2p::{Options, Uplink};
+
+use crate::common::*;
+use crate::raw::*;
+
+const BYTES: usize = 16 << 10;
+
+fn one_order() -> Config {
+    let mut config = signed();
+    config.sending.dispatch = Dispatch::Node;
+    config
+}
+
+async fn uplink(node: &Node) -> Uplink {
+    node.with(|behaviour| behaviour.uplink()).await.expect("the limit is on")
+}
+
+/// Waits for a state of the limit.
+async fn until(node: &Node, what: &str, wanted: impl Fn(&Uplink) -> bool) -> Uplink {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let uplink = uplink(node).await;
+        if wanted(&uplink) {
+            return uplink;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "timed out waiting for {what}: {uplink:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Sends so many messages, and waits for all of them.
+async fn send(from: &Node, to: &mut Node, count: u8) {
+    for number in 0..count {
+        from.publish("t", &[number; BYTES]);
+    }
+    let mut arrived: Vec<u8> = Vec::new();
+    for _ in 0..count {
+        arrived.push(to.message().await.1[0]);
+    }
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..count).collect::<Vec<u8>>());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn both_ends_of_a_connection_report_acknowledgements_and_round_trips() {
+    let meters = [Meters::new(), Meters::new()];
+    let with = |at: usize| Options { meters: meters[at].clone(), ..options() };
+    let mut our = ours(one_order(), with(0)).await;
+    let mut other = ours(one_order(), with(1)).await;
+    meet(&mut our, &mut other, "t", Dial::Ours).await;
+    assert_eq!(meters.each_ref().map(Meters::len), [1, 1]);
+    send(&our, &mut other, 100).await;
+    send(&other, &mut our, 100).await;
+    for node in [&our, &other] {
+        let uplink = until(node, "all bytes to arrive", |uplink| uplink.under_way_bytes == 0).await;
+        assert_eq!((uplink.metered_links, uplink.other_links), (1, 0), "{uplink:?}");
+        assert!(uplink.bytes_per_second > 0.0, "{uplink:?}");
+        // Faster than the first limit, since nothing is scarce.
+        assert!(uplink.limit_bytes > 100_000, "{uplink:?}");
+    }
+    let peer = other.peer;
+    let weight = our
+        .with(move |behaviour| {
+            let handle = behaviour.handle(&peer).expect("a link");
+            behaviour.weight(handle, samara_engine::outbox::Weight::Latency)
+        })
+        .await;
+    assert!(weight > 2.0, "less than half a second on loopback: {weight}");
+    our.disconnect(&other);
+    other.next("the end of the link", |seen| matches!(seen, Observed::Gone(_)).then_some(())).await;
+    our.next("the end of the link", |seen| matches!(seen, Observed::Gone(_)).then_some(())).await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !meters.iter().all(Meters::is_empty) {
+        assert!(tokio::time::Instant::now() < deadline, "{meters:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The other node runs rust-libp2p's gossipsub over libp2p's own transport.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_transport_is_compatible_with_libp2p() {
+    for dial in [Dial::Ours, Dial::Theirs] {
+        let mut our = ours(one_order(), options()).await;
+        let mut their = theirs(theirs_config().build().expect("the configuration"), true).await;
+        meet(&mut our, &mut their, "t", dial).await;
+        send(&our, &mut their, 50).await;
+        send(&their, &mut our, 50).await;
+        let uplink = until(&our, "all bytes to arrive", |uplink| uplink.under_way_bytes == 0).await;
+        assert_eq!((uplink.metered_links, uplink.other_links), (1, 0), "{dial:?}: {uplink:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_transport_works_without_the_limit() {
+    for transport in [Transport::ForeignTcp, Transport::Quic] {
+        let mut our = ours_over(transport, one_order(), options()).await;
+        let mut other = ours_over(transport, one_order(), options()).await;
+        meet(&mut our, &mut other, "t", Dial::Ours).await;
+        send(&our, &mut other, 100).await;
+        let uplink = uplink(&our).await;
+        assert_eq!((uplink.metered_links, uplink.other_links), (0, 1), "{transport:?}: {uplink:?}");
+        assert_eq!(uplink.under_way_bytes, 0);
+    }
+}
+
+/// The peer keeps its streams unread. Another one gets everything meanwhile.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_peer_that_does_not_read_holds_only_its_own_copies_back() {
+    let mut our = ours(one_order(), options()).await;
+    let mut other = ours(one_order(), options()).await;
+    let mut raw = Raw::with(&our, Streams::Kept, libp2p::identity::Keypair::generate_ed25519());
+    let mut stream = raw.stream(&our).await;
+    send_rpc(&mut stream, &joins("t")).await;
+    meet(&mut our, &mut other, "t", Dial::Ours).await;
+    our.mesh_of("t", 2).await;
+    send(&our, &mut other, 250).await;
+    let (pending, sizes) = our.with(|behaviour| (behaviour.pending(), behaviour.sizes())).await;
+    assert!(pending > 100, "{pending} copies wait in the outbox; {sizes:?}");
+    assert!(sizes.in_flight_bytes < 2 << 20, "{sizes:?}");
+    send(&our, &mut other, 100).await;
+}
