@@ -316,7 +316,7 @@ peerdas | network.uplink_queue | codel | expected a table such as { kind = "fq-c
 peerdas | network.uplink_queue.kind | codel | found `codel`; expected one of `fq-codel`, `fair`, `fifo`
 peerdas | network.uplink_queue | { kind = "fifo" } | needs either `time` (such as "500 ms") or `size`
 peerdas | network.uplink_queue | { kind = "fifo", time = "1 s", size = "1 MiB" } | needs either `time`
-peerdas | network.uplink_queue | { kind = "fifo", time = "0 s" } | allowed is 1 ms to 1 min
+peerdas | network.uplink_queue | { kind = "fifo", time = "0 s" } | allowed is 1 ms to 60 s
 peerdas | network.uplink_queue | { kind = "fifo", size = "1 kB" } | allowed is 3 kB to 1 GiB
 peerdas | transport.node_limit | true | needs one order over all links and a queue behind the sockets
 peerdas | network.uplink_queue | { kind = "fair", target = "5 ms" } | unknown key `target`
