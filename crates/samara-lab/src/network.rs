@@ -413,15 +413,10 @@ pub(crate) fn bursts(scenario: &Scenario) -> (u64, u64) {
     (up, if is_fair { bucket.max(packet) } else { packet })
 }
 
-/// A delay that no packet has, so that CoDel drops none.
-const NEVER: Duration = Duration::from_secs(1 << 31);
-
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
     match (scenario.network.uplink_queue, scenario.network.interface) {
         (Some(UplinkQueue::FqCodel(queue)), _) => NicDiscipline::FqCoDel(fq_codel(queue)),
-        (Some(UplinkQueue::Fair {}), _) => {
-            NicDiscipline::FqCoDel(FqCoDel { target: NEVER, ..FqCoDel::default() })
-        }
+        (Some(UplinkQueue::Fair {}), _) => NicDiscipline::FqCoDel(FqCoDel::without_drops()),
         (Some(UplinkQueue::Fifo { time: Some(time), .. }), _) => {
             NicDiscipline::DropTail(QueueSize::Time(time.duration()))
         }

@@ -317,6 +317,11 @@ impl FqCoDel {
     pub const BURST_BYTES: u32 = 1_500;
     /// Maximum number of buckets.
     pub const BUCKETS_MAX: u32 = 32_768;
+
+    /// Returns the RFC's values with a target that no delay reaches: CoDel drops nothing.
+    pub fn without_drops() -> Self {
+        Self { target: Duration::from_secs(1 << 31), ..Self::default() }
+    }
 }
 
 impl Default for FqCoDel {

@@ -2,7 +2,6 @@
 //! link that all connections of a host share.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use crate::config::{DownlinkQueue, FqCoDel, QueueSize};
 use crate::downlink::{CoDel, nanos_per_byte};
@@ -56,9 +55,6 @@ pub(crate) struct FqLine<T> {
 
 const NONE: u16 = u16::MAX;
 
-/// A delay that no packet has, so that CoDel drops none.
-const NEVER: Duration = Duration::from_secs(1 << 31);
-
 #[derive(Debug)]
 struct Flow<T> {
     bucket: u16,
@@ -89,7 +85,7 @@ impl<T: Queued> FqLine<T> {
 
     /// Creates one queue for all flows, which drops what it has no room for.
     pub(crate) fn drop_tail(rate_bps: u64, size: QueueSize) -> Self {
-        let one = FqCoDel { target: NEVER, buckets: 1, ..FqCoDel::default() };
+        let one = FqCoDel { buckets: 1, ..FqCoDel::without_drops() };
         Self { size: Some(size), ..Self::new(rate_bps, one) }
     }
 
@@ -254,6 +250,8 @@ pub(crate) const fn hash_of(seed: u64, from: u32, to: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const MS: u64 = 1_000_000;

@@ -70,9 +70,9 @@ pub(crate) fn text(
             reuse_port: !is_planned,
             idle_timeout: Span::from_millis(3_600_000),
             max_connections: scenario.network.nodes.max(16) * 2,
+            limit: scenario.transport.node_limit,
             // The default of pools: in the simulator, their channels also have queues behind the
             // outbox.
-            limit: scenario.transport.node_limit,
             in_flight: if is_pool {
                 defaults.network.in_flight
             } else {

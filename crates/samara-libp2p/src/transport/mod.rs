@@ -35,8 +35,6 @@ pub struct Reading {
     pub round_trip_mean: Duration,
     /// The least round trip, which may be that of the handshake.
     pub round_trip_min: Duration,
-    /// The rate at which bytes arrived last, in bytes per second; 0 if unknown.
-    pub rate: u64,
 }
 
 /// A connection of a transport that can be read.

@@ -25,7 +25,6 @@ pub(super) struct Info {
     bytes_acked: u64,
     segs_in: u32,
     notsent_bytes: u64,
-    delivery_rate: u64,
     /// Segments that have arrived (since Linux 4.18).
     delivered: Option<u32>,
     /// The peer's receive window (since Linux 5.4).
@@ -73,7 +72,6 @@ impl Info {
             segs_in: word(140)?,
             notsent_bytes: word(144)?.into(),
             min_rtt_micros: word(148)?,
-            delivery_rate: long(160)?,
             delivered: word(192),
             snd_wnd: word(228).map(u64::from),
         })
@@ -97,7 +95,6 @@ impl Info {
             round_trip_mean: Duration::from_micros(self.rtt_micros.into()),
             // Before the first sample it is the largest number.
             round_trip_min: Duration::from_micros(self.min_rtt_micros.min(self.rtt_micros).into()),
-            rate: self.delivery_rate,
         }
     }
 }
