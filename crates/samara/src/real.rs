@@ -16,6 +16,8 @@ use crate::{live, own_program};
 
 /// Exit status if copies were left when the node stopped.
 const COPIES_LEFT: u8 = 3;
+/// A choice: rare enough to cost nothing, and soon enough for other programs of the machine.
+const PURGE_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, String> {
     if end_with_stdin {
@@ -23,10 +25,25 @@ pub(crate) fn node(config: &Path, end_with_stdin: bool) -> Result<ExitCode, Stri
             let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);
         });
     }
+    std::thread::Builder::new()
+        .name("purge".to_owned())
+        .spawn(purge_regularly)
+        .map_err(|error| format!("thread for memory: {error}"))?;
     Ok(match samara_node::run(config)? {
         samara_node::Outcome::Drained => ExitCode::SUCCESS,
         samara_node::Outcome::CopiesLeft => ExitCode::from(COPIES_LEFT),
     })
+}
+
+/// Returns unused memory to the system until the process ends. The allocator does so only when a
+/// thread frees more: without this, a node keeps the memory of a burst as long as it is idle.
+#[expect(unsafe_code, reason = "no crate in use wraps mi_collect; one call, explained where it is made")]
+fn purge_regularly() {
+    loop {
+        std::thread::sleep(PURGE_EVERY);
+        // SAFETY: any thread may call it at any time. It touches only memory that is not allocated.
+        unsafe { libmimalloc_sys::mi_collect(false) };
+    }
 }
 
 pub(crate) fn new_certificate(path: &Path) -> Result<ExitCode, String> {

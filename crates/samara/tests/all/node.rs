@@ -95,6 +95,13 @@ impl Node {
         kill(Pid::from_raw(id), signal).expect("the node runs");
     }
 
+    #[cfg(target_os = "linux")]
+    fn rss_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("proc(5)");
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        kib.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
     fn request(&self, method: &str, path: &str, body: &Value) -> Value {
         let address = self.ready["control"].as_str().expect("a control API");
         let body = body.to_string();
@@ -201,6 +208,28 @@ fn reports_copies_that_a_stuck_peer_did_not_take() {
     let left = stopped["left_copies"].as_u64().expect("a number");
     assert!((1..=60).contains(&left), "{stopped}");
     assert_eq!(stopped["left"][leaf.ready["peer_id"].as_str().expect("a peer")], left);
+}
+
+/// Messages wait for a stuck peer and are freed when it goes. Without a regular purge, the allocator
+/// keeps their memory until some thread frees more.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_of_a_burst_returns_to_the_system() {
+    let (hub, leaf) = (scratch("burst-hub"), scratch("burst-leaf"));
+    let hub = Node::start(&hub, "");
+    let leaf = Node::start(&leaf, &hub.dial());
+    hub.meshed();
+    let before = hub.rss_bytes();
+    leaf.signal(Signal::SIGSTOP);
+    (0..5).for_each(|_| hub.publish(60, 1_000_000));
+    let most = hub.rss_bytes();
+    assert!(most > before + (200 << 20), "{most} bytes after {before}");
+    leaf.signal(Signal::SIGKILL);
+    let start = Instant::now();
+    while hub.rss_bytes() > before + (most - before) / 4 {
+        assert!(start.elapsed() < PATIENCE, "{} bytes stay of {most}", hub.rss_bytes());
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// A section `[mix]` with a pool whose only node has this fingerprint.
