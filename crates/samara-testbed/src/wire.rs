@@ -162,3 +162,36 @@ fn choose(path: &str, wanted: &str, private_network: bool) -> Vec<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
     vec![format!("{name} is {:?}; the scenario has {wanted}", found.trim())]
 }
+
+#[cfg(test)]
+mod tests {
+    use samara_scenario::Inputs;
+    use samara_spec::{Overrides, load_source};
+
+    use super::*;
+
+    /// The emulated links have one loss for all pairs: a run must not silently lose nothing instead.
+    #[test]
+    fn losses_of_pairs_are_refused() {
+        let text = |loss: &str| {
+            format!(
+                "[scenario]\nname = \"x\"\ntitle = \"x\"\n[columns]\n[network]\nnodes = 3\n\
+                 latency_file = {{ file = \"pairs.csv\", unit = \"ms\", kind = \"one-way\"{loss} }}\n"
+            )
+        };
+        let wire = |loss: &str| {
+            let inputs = Inputs::default()
+                .with("pairs.csv", "from,to,latency,lost\n0,1,10,0.01\n0,2,20,0\n1,2,30,0\n");
+            let loaded = load_source("x", &text(loss), inputs, &Overrides::default()).expect("a scenario");
+            let hosts = network::hosts(&loaded.scenario, &loaded.inputs, 3, 1).expect("hosts");
+            assert_eq!(hosts.losses.is_some(), !loss.is_empty());
+            Wire::new(&loaded.scenario, &hosts, 1)
+        };
+        let error = wire(", loss = \"lost\"").err().expect("the scenario is refused").to_string();
+        assert!(error.starts_with("network.latency_file.loss: "), "{error}");
+        // Without the losses, only the rights for a device can be missing.
+        if let Err(error) = wire("") {
+            assert!(!matches!(error, TestbedError::Scenario(_)), "{error}");
+        }
+    }
+}
