@@ -38,7 +38,8 @@ pub struct Options {
     /// a meter. `None` switches it off: [`in_flight_bytes`](Self::in_flight_bytes) bounds each link.
     pub uplink: Option<LimitConfig>,
     /// The meters of the node's transports. Pass a clone to
-    /// [`transport::tcp::Transport`](crate::transport::tcp::Transport).
+    /// [`transport::tcp::Transport`](crate::transport::tcp::Transport), and one to
+    /// [`transport::quic::Transport`](crate::transport::quic::Transport).
     pub meters: Meters,
     /// Hard limits of received frames.
     pub limits: Limits,

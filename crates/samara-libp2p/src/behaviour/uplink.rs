@@ -148,7 +148,7 @@ impl Behaviour {
                     peer = %peer_id,
                     "the transport of a connection reports neither round trips nor acknowledgements: \
                      {} bytes are handed to each such link, and the limit over all links does not \
-                     cover it; samara_libp2p::transport::tcp reports both",
+                     cover it; the transports of samara_libp2p::transport report both",
                     self.options.in_flight_bytes
                 );
             }

@@ -6,16 +6,19 @@
 //! way over all its links ([`samara_engine::uplink`]). A transport of another crate can register
 //! meters, too.
 
+#[cfg(feature = "quic")]
+pub mod quic;
 mod registry;
 #[cfg(feature = "tcp")]
 pub mod tcp;
 
 use std::time::Duration;
 
-pub use registry::{Ends, Meters, Registered};
+pub use registry::{Ends, Meters, Registered, Socket};
 
 /// What a transport knows about one of its connections. Its bytes include those of all protocols and
-/// of the encryption, and exclude headers of packets.
+/// of the encryption, and exclude headers of packets. Over QUIC, what was written and is unsent are
+/// bytes of streams, and the others include the headers of QUIC, some 3 % of a full packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Bytes written into the connection since it began.

@@ -33,20 +33,29 @@ struct Entry {
     is_claimed: bool,
 }
 
+/// The address of a socket. Ports of TCP and UDP are different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// A socket of TCP.
+    Tcp(SocketAddr),
+    /// A socket of UDP.
+    Udp(SocketAddr),
+}
+
 /// The ends of a connection as its transport sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// A connection that a peer has opened.
     Inbound {
         /// The address of this node.
-        local: SocketAddr,
+        local: Socket,
         /// The address of the peer.
-        remote: SocketAddr,
+        remote: Socket,
     },
     /// A connection that this node has opened.
     Outbound {
         /// The address of the peer.
-        remote: SocketAddr,
+        remote: Socket,
         /// The peer, if the address that was dialled names it.
         peer: Option<PeerId>,
     },
@@ -134,7 +143,7 @@ impl fmt::Debug for Meters {
 }
 
 /// Returns the socket address at the start of an address, whatever runs over it.
-pub(super) fn socket_address(address: &Multiaddr) -> Option<SocketAddr> {
+pub(super) fn socket_address(address: &Multiaddr) -> Option<Socket> {
     let mut parts = address.iter();
     let ip = match parts.next()? {
         Protocol::Ip4(ip) => IpAddr::V4(ip),
@@ -142,7 +151,8 @@ pub(super) fn socket_address(address: &Multiaddr) -> Option<SocketAddr> {
         _ => return None,
     };
     match parts.next()? {
-        Protocol::Tcp(port) | Protocol::Udp(port) => Some(SocketAddr::new(ip, port)),
+        Protocol::Tcp(port) => Some(Socket::Tcp(SocketAddr::new(ip, port))),
+        Protocol::Udp(port) => Some(Socket::Udp(SocketAddr::new(ip, port))),
         _ => None,
     }
 }
@@ -173,8 +183,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn socket(text: &str) -> SocketAddr {
-        text.parse().unwrap()
+    fn socket(text: &str) -> Socket {
+        Socket::Tcp(text.parse().unwrap())
     }
 
     fn register(meters: &Meters, ends: Ends, written: u64) -> (Arc<Fixed>, Registered) {
@@ -195,8 +205,9 @@ mod tests {
         let inbound = register(&meters, Ends::Inbound { local, remote }, 1);
         let outbound = register(&meters, Ends::Outbound { remote, peer: None }, 2);
         let (ours, theirs) = (address("/ip4/192.0.2.1/tcp/1"), address("/ip4/192.0.2.2/tcp/2/ws"));
-        let other = address("/ip4/192.0.2.1/tcp/9");
-        assert_eq!(written(meters.claim(&peer, Some(&other), &theirs)), None);
+        for other in ["/ip4/192.0.2.1/tcp/9", "/ip4/192.0.2.1/udp/1/quic-v1"] {
+            assert_eq!(written(meters.claim(&peer, Some(&address(other)), &theirs)), None);
+        }
         assert_eq!(written(meters.claim(&peer, Some(&ours), &theirs)), Some(1));
         assert_eq!(written(meters.claim(&peer, Some(&ours), &theirs)), None);
         assert_eq!(written(meters.claim(&peer, None, &theirs)), Some(2));

@@ -29,7 +29,10 @@ pub(crate) enum Transport {
     Tcp,
     /// TCP, Noise and Yamux over libp2p's own transport.
     ForeignTcp,
+    /// QUIC. Our nodes use this crate's transport.
     Quic,
+    /// QUIC over libp2p's own transport.
+    ForeignQuic,
 }
 
 impl Transport {
@@ -37,7 +40,7 @@ impl Transport {
     pub(crate) fn any_port(self) -> Multiaddr {
         let address = match self {
             Self::Tcp | Self::ForeignTcp => "/ip4/127.0.0.1/tcp/0",
-            Self::Quic => "/ip4/127.0.0.1/udp/0/quic-v1",
+            Self::Quic | Self::ForeignQuic => "/ip4/127.0.0.1/udp/0/quic-v1",
         };
         address.parse().expect("an address")
     }

@@ -10,7 +10,7 @@ use libp2p::futures::StreamExt;
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::DialOpts;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, quic, tcp, yamux};
+use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::transport::{self, Meters};
@@ -48,7 +48,7 @@ pub(crate) fn swarm<B: NetworkBehaviour>(
         .build()
 }
 
-/// Builds a swarm that dials over this crate's TCP transport and QUIC.
+/// Builds a swarm that dials over this crate's transports.
 fn metered<B: NetworkBehaviour>(
     key: Keypair,
     meters: &Meters,
@@ -62,7 +62,7 @@ fn metered<B: NetworkBehaviour>(
                 .authenticate(noise::Config::new(key)?)
                 .multiplex(yamux::Config::default())
                 .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
-            let quic = quic::tokio::Transport::new(quic::Config::new(key))
+            let quic = transport::quic::Transport::new(Default::default(), key, meters)?
                 .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
             Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()))
         })
@@ -92,7 +92,7 @@ pub(crate) async fn ours_over(transport: Transport, config: Config, options: Opt
     let meters = options.meters.clone();
     let behaviour = |key: &Keypair| Behaviour::new(key, config, options).expect("the configuration");
     let mut swarm = match transport {
-        Transport::ForeignTcp => swarm(key.clone(), behaviour),
+        Transport::ForeignTcp | Transport::ForeignQuic => swarm(key.clone(), behaviour),
         Transport::Tcp | Transport::Quic => metered(key.clone(), &meters, behaviour),
     };
     let address = listen(&mut swarm, transport).await;

@@ -1,4 +1,4 @@
-//! The limit over all links on real sockets: our TCP transport beside libp2p's.
+//! The limit over all links on real sockets: our transports beside libp2p's.
 
 use std::time::Duration;
 
@@ -11,6 +11,10 @@ use crate::common::*;
 use crate::raw::*;
 
 const BYTES: usize = 16 << 10;
+
+/// The transports whose connections report what they know. TCP does so on Linux.
+const METERED: &[Transport] =
+    if cfg!(target_os = "linux") { &[Transport::Tcp, Transport::Quic] } else { &[Transport::Quic] };
 
 fn one_order() -> Config {
     let mut config = signed();
@@ -48,13 +52,18 @@ async fn send(from: &Node, to: &mut Node, count: u8) {
     assert_eq!(arrived, (0..count).collect::<Vec<u8>>());
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn both_ends_of_a_connection_report_acknowledgements_and_round_trips() {
+    for transport in METERED {
+        both_ends_report(*transport).await;
+    }
+}
+
+async fn both_ends_report(transport: Transport) {
     let meters = [Meters::new(), Meters::new()];
     let with = |at: usize| Options { meters: meters[at].clone(), ..options() };
-    let mut our = ours(one_order(), with(0)).await;
-    let mut other = ours(one_order(), with(1)).await;
+    let mut our = ours_over(transport, one_order(), with(0)).await;
+    let mut other = ours_over(transport, one_order(), with(1)).await;
     meet(&mut our, &mut other, "t", Dial::Ours).await;
     assert_eq!(meters.each_ref().map(Meters::len), [1, 1]);
     send(&our, &mut other, 100).await;
@@ -85,23 +94,24 @@ async fn both_ends_of_a_connection_report_acknowledgements_and_round_trips() {
 }
 
 /// The other node runs rust-libp2p's gossipsub over libp2p's own transport.
-#[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_transport_is_compatible_with_libp2p() {
-    for dial in [Dial::Ours, Dial::Theirs] {
-        let mut our = ours(one_order(), options()).await;
-        let mut their = theirs(theirs_config().build().expect("the configuration"), true).await;
+async fn the_transports_are_compatible_with_libp2p() {
+    let cases = METERED.iter().flat_map(|transport| [(transport, Dial::Ours), (transport, Dial::Theirs)]);
+    for (transport, dial) in cases {
+        let mut our = ours_over(*transport, one_order(), options()).await;
+        let config = theirs_config().build().expect("the configuration");
+        let mut their = theirs_over(*transport, config, true).await;
         meet(&mut our, &mut their, "t", dial).await;
         send(&our, &mut their, 50).await;
         send(&their, &mut our, 50).await;
         let uplink = until(&our, "all bytes to arrive", |uplink| uplink.under_way_bytes == 0).await;
-        assert_eq!((uplink.metered_links, uplink.other_links), (1, 0), "{dial:?}: {uplink:?}");
+        assert_eq!((uplink.metered_links, uplink.other_links), (1, 0), "{transport:?} {dial:?}: {uplink:?}");
     }
 }
 
 #[tokio::test]
 async fn a_foreign_transport_works_without_the_limit() {
-    for transport in [Transport::ForeignTcp, Transport::Quic] {
+    for transport in [Transport::ForeignTcp, Transport::ForeignQuic] {
         let mut our = ours_over(transport, one_order(), options()).await;
         let mut other = ours_over(transport, one_order(), options()).await;
         meet(&mut our, &mut other, "t", Dial::Ours).await;

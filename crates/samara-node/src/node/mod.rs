@@ -22,13 +22,13 @@ use libp2p::core::{Transport, upgrade};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::{DialError, NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, quic, yamux};
+use libp2p::{Multiaddr, PeerId, Swarm, identify, noise, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::PublishError;
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::Event;
-use samara_libp2p::transport::{Meters, tcp};
+use samara_libp2p::transport::{Meters, quic, tcp};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
@@ -475,7 +475,7 @@ fn transport(
         .authenticate(noise::Config::new(key)?)
         .multiplex(yamux::Config::default())
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
-    let quic = quic::tokio::Transport::new(quic::Config::new(key))
+    let quic = quic::Transport::new(quic::Config::default(), key, meters)?
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let both = tcp.or_transport(quic).map(|either, _| either.into_inner());
     Ok(Gate::new(both.boxed(), handshakes))

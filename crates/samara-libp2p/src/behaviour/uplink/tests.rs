@@ -12,7 +12,7 @@ use samara_gossipsub::rpc::{Rpc, RpcFrame, SubOpts, Topic};
 use super::*;
 use crate::Options;
 use crate::handler::{FromHandler, ToHandler};
-use crate::transport::{Ends, Registered};
+use crate::transport::{Ends, Registered, Socket};
 
 const FRAME_BYTES: u64 = 16 << 10;
 
@@ -70,8 +70,8 @@ impl Node {
                 ..Reading::default()
             })));
             let ends = Ends::Inbound {
-                local: "192.0.2.1:1".parse().unwrap(),
-                remote: format!("192.0.2.2:{number}").parse().unwrap(),
+                local: Socket::Tcp("192.0.2.1:1".parse().unwrap()),
+                remote: Socket::Tcp(format!("192.0.2.2:{number}").parse().unwrap()),
             };
             let weak = Arc::downgrade(&meter);
             let registered = self.behaviour.options.meters.register(ends, weak);
