@@ -1,5 +1,5 @@
 //! Fair queueing with controlled delay (RFC 8290), and the token bucket behind it: one direction of a
-//! link that all connections of a host share.
+//! link that all connections of a host share. The emulation has the same queues for real packets.
 
 use std::collections::VecDeque;
 
@@ -13,15 +13,20 @@ use crate::rewind;
 const BACKLOG: u64 = u64::MAX;
 
 /// An entry of the queues: one packet, or several segments of one connection.
-pub(crate) trait Queued {
+#[expect(clippy::len_without_is_empty, reason = "no packet is empty")]
+pub trait Queued {
     /// Returns the number of bytes on the wire.
     fn len(&self) -> u32;
 
     /// Returns the number of packets.
-    fn packets(&self) -> u32;
+    fn packets(&self) -> u32 {
+        1
+    }
 
     /// Removes the first of several segments. Returns its bytes, or `None` for a single packet.
-    fn take_first(&mut self) -> Option<u32>;
+    fn take_first(&mut self) -> Option<u32> {
+        None
+    }
 
     /// Returns true if the packet must not be dropped.
     fn is_kept(&self) -> bool {
@@ -31,7 +36,7 @@ pub(crate) trait Queued {
 
 /// One direction of a link: flow queues and a rate. Times in nanoseconds.
 #[derive(Debug)]
-pub(crate) struct FqLine<T> {
+pub struct FqLine<T> {
     config: FqCoDel,
     /// The flow of each bucket, or `NONE`. Empty until the first packet.
     flow_of: Vec<u16>,
@@ -66,7 +71,8 @@ struct Flow<T> {
 }
 
 impl<T: Queued> FqLine<T> {
-    pub(crate) fn new(rate_bps: u64, config: FqCoDel) -> Self {
+    /// Creates an idle line.
+    pub fn new(rate_bps: u64, config: FqCoDel) -> Self {
         Self {
             config,
             flow_of: Vec::new(),
@@ -84,7 +90,7 @@ impl<T: Queued> FqLine<T> {
     }
 
     /// Creates one queue for all flows, which drops what it has no room for.
-    pub(crate) fn drop_tail(rate_bps: u64, size: QueueSize) -> Self {
+    pub fn drop_tail(rate_bps: u64, size: QueueSize) -> Self {
         let one = FqCoDel { buckets: 1, ..FqCoDel::without_drops() };
         Self { size: Some(size), ..Self::new(rate_bps, one) }
     }
@@ -105,7 +111,7 @@ impl<T: Queued> FqLine<T> {
     }
 
     /// Returns the time at which the next packet is selected; `u64::MAX` if none waits.
-    pub(crate) fn next_at(&self) -> u64 {
+    pub fn next_at(&self) -> u64 {
         if self.waiting > 0 { self.busy_until } else { u64::MAX }
     }
 
@@ -114,7 +120,7 @@ impl<T: Queued> FqLine<T> {
     }
 
     /// Returns true if the queue has room for a packet.
-    pub(crate) fn has_room(&self, len: u32) -> bool {
+    pub fn has_room(&self, len: u32) -> bool {
         match self.size {
             None => true,
             Some(QueueSize::Bytes(most)) => self.bytes + u64::from(len) <= most,
@@ -125,7 +131,7 @@ impl<T: Queued> FqLine<T> {
     }
 
     /// Queues a packet of the flow with this hash.
-    pub(crate) fn push(&mut self, now: u64, hash: u64, packet: T) {
+    pub fn push(&mut self, now: u64, hash: u64, packet: T) {
         self.bytes += u64::from(packet.len());
         let buckets = self.config.buckets.clamp(1, FqCoDel::BUCKETS_MAX);
         if self.flow_of.is_empty() {
@@ -150,7 +156,7 @@ impl<T: Queued> FqLine<T> {
     /// Selects the next packet at `now`, not before [`next_at`](Self::next_at). Returns the packet,
     /// the time of its arrival, and the time at which it has left: as soon as the bucket has tokens
     /// for it. `dropped` gets the packets that CoDel drops before, with their number and bytes.
-    pub(crate) fn select(&mut self, now: u64, dropped: &mut dyn FnMut(Dropped<T>)) -> Option<(T, u64, u64)> {
+    pub fn select(&mut self, now: u64, dropped: &mut dyn FnMut(Dropped<T>)) -> Option<(T, u64, u64)> {
         let mut lost = 0;
         let taken = self.pop(now, &mut |packet| {
             lost += match &packet {
@@ -210,7 +216,7 @@ impl<T: Queued> FqLine<T> {
 
 /// A packet that CoDel has dropped.
 #[derive(Debug)]
-pub(crate) enum Dropped<T> {
+pub enum Dropped<T> {
     /// The whole entry.
     All(T),
     /// The first segment of an entry with several, of this many bytes.
@@ -240,7 +246,7 @@ impl<T: Queued> Flow<T> {
 
 /// Returns the hash of the packets from one host to another. The run's seed is part of it, so that
 /// other flows share a bucket in another run.
-pub(crate) const fn hash_of(seed: u64, from: u32, to: u32) -> u64 {
+pub const fn hash_of(seed: u64, from: u32, to: u32) -> u64 {
     let mut x = seed ^ ((from as u64) << 32 | to as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -263,14 +269,6 @@ mod tests {
     impl Queued for Plain {
         fn len(&self) -> u32 {
             self.1
-        }
-
-        fn packets(&self) -> u32 {
-            1
-        }
-
-        fn take_first(&mut self) -> Option<u32> {
-            None
         }
     }
 

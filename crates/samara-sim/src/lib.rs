@@ -30,6 +30,7 @@ pub use error::ConfigError;
 pub use explain::{
     Arrival, Arrivals, Cause, Compact, Contents, Hop, Items, Origin, Parts, Trigger, parts_of,
 };
+pub use fq_codel::{Dropped, FqLine, Queued, hash_of};
 pub use gateway::GateStats;
 pub use hostile::Misconduct;
 pub use node::Record;

@@ -42,6 +42,8 @@ pub struct Delivery<P> {
 pub struct Drops {
     /// At the sender: the queue of its uplink was full.
     pub uplink_full: Count,
+    /// At the sender: dropped by controlled delay.
+    pub uplink_codel: Count,
     /// At the sender: random loss in the network.
     pub random: Count,
     /// At the receiver: the queue of its downlink was full.
@@ -53,6 +55,7 @@ pub struct Drops {
 impl Drops {
     pub fn total(&self) -> Count {
         let mut total = self.uplink_full;
+        total += self.uplink_codel;
         total += self.random;
         total += self.downlink_full;
         total += self.downlink_codel;
@@ -128,7 +131,7 @@ impl<P> Emulator<P> {
     pub fn new(config: &EmulationConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let hosts = config.hosts.iter().map(|host| Host {
-            uplink: Uplink::new(host.uplink_bps, config.nic, config.uplink_queue),
+            uplink: Uplink::new(host.uplink_bps, config.nic, config.uplink_queue, config.seed),
             downlink: Downlink::new(host.downlink_bps, config.downlink_queue),
             counters: HostCounters::default(),
         });
@@ -208,8 +211,8 @@ impl<P> Emulator<P> {
     }
 
     fn send(&mut self, host: u32) {
-        let uplink = &mut self.hosts[host as usize].uplink;
-        let Some(departure) = uplink.send(self.now) else { return };
+        let Host { uplink, counters, .. } = &mut self.hosts[host as usize];
+        let Some(departure) = uplink.send(self.now, &mut counters.drops.uplink_codel) else { return };
         if let Some(at) = uplink.next_at() {
             self.schedule(at, Event::Uplink { host });
         }

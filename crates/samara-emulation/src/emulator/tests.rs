@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use samara_sim::{DownlinkQueue, NicDiscipline, PairLatencies};
+use samara_sim::{DownlinkQueue, FqCoDel, NicDiscipline, PairLatencies, QueueSize};
 
 use super::*;
 use crate::config::UplinkQueue;
@@ -102,6 +102,54 @@ fn a_full_flow_leaves_room_for_other_flows() {
     let counters = emulator.counters().next().unwrap();
     assert_eq!(counters.drops.uplink_full, Count { packets: 7, bytes: 7_000 });
     assert_eq!(counters.uplink_wait_max, Duration::from_millis(5));
+}
+
+#[test]
+fn fair_queues_behind_sockets_let_new_flows_go_first_and_drop_nothing() {
+    let nic = NicDiscipline::FqCoDel(FqCoDel::without_drops());
+    let mut emulator = Emulator::new(&EmulationConfig { nic, ..uniform(3, 8 * MBIT, 1) }).unwrap();
+    (0..1_000).for_each(|id| send(&mut emulator, 0, 0, 1, 1, id));
+    (1_000..1_003).for_each(|id| send(&mut emulator, 500 * MS, 0, 2, 2, id));
+    let heard = drain(&mut emulator);
+    assert_eq!(heard.len(), 1_003);
+    // An idle uplink passes 1,500 bytes at once, so all packets are 1.5 ms early.
+    assert_eq!(heard[1_002].0, 1_003 * MS - 1_500_000 + MS);
+    let second: Vec<u64> = heard.iter().filter(|heard| heard.2 >= 1_000).map(|heard| heard.0).collect();
+    assert!(second.iter().all(|due| *due < 510 * MS), "{second:?}");
+    assert_eq!(emulator.counters().next().unwrap().drops.total(), Count::default());
+}
+
+#[test]
+fn fq_codel_drops_packets_of_the_flow_with_a_standing_delay() {
+    let nic = NicDiscipline::FqCoDel(FqCoDel::default());
+    let mut emulator = Emulator::new(&EmulationConfig { nic, ..uniform(3, 8 * MBIT, 1) }).unwrap();
+    // Flow 1 sends 5 % more than the rate for 20 s; flow 2 sends a packet in 100 ms.
+    for id in 0..21_000 {
+        send(&mut emulator, id * 952_381, 0, 1, 1, id);
+        if id % 100 == 0 {
+            send(&mut emulator, id * 952_381, 0, 2, 2, 100_000 + id);
+        }
+    }
+    let heard = drain(&mut emulator);
+    let counters = emulator.counters().next().unwrap();
+    let dropped = counters.drops.uplink_codel;
+    assert_eq!(dropped, counters.drops.total());
+    assert!((500..3_000).contains(&dropped.packets), "{dropped:?}");
+    assert_eq!(heard.len() as u64 + dropped.packets, 21_210);
+    assert_eq!(heard.iter().filter(|heard| heard.1 == 2).count(), 210);
+    assert_eq!(emulator.hosts[0].uplink.flows(), 0, "dropped packets keep no flow");
+}
+
+#[test]
+fn one_queue_drops_what_does_not_fit_into_its_time() {
+    let nic = NicDiscipline::DropTail(QueueSize::Time(Duration::from_millis(10)));
+    let mut emulator = Emulator::new(&EmulationConfig { nic, ..uniform(3, 8 * MBIT, 1) }).unwrap();
+    (0..40).for_each(|id| send(&mut emulator, 0, 0, 1 + (id % 2) as u32, id % 5, id));
+    let order: Vec<u64> = drain(&mut emulator).iter().map(|heard| heard.2).collect();
+    // The bucket passes the first packet and takes the second; ten wait.
+    assert!(order.is_sorted() && (10..=12).contains(&order.len()), "{order:?}");
+    let dropped = emulator.counters().next().unwrap().drops.uplink_full.packets;
+    assert_eq!(order.len() as u64 + dropped, 40);
 }
 
 #[test]
@@ -237,6 +285,20 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     prop::collection::vec((0..2_000u16, 0..4u32, 0..4u32, 0..3u64, 20..1501u16), 1..400)
 }
 
+fn disciplines() -> impl Strategy<Value = NicDiscipline> {
+    let ms = Duration::from_millis;
+    prop_oneof![
+        Just(NicDiscipline::RoundRobin),
+        Just(NicDiscipline::Fifo),
+        (0..10u64, 1..50u64, 1..5u32).prop_map(move |(target, interval, buckets)| {
+            let fair = FqCoDel { target: ms(target), interval: ms(interval), buckets, ..FqCoDel::default() };
+            NicDiscipline::FqCoDel(fair)
+        }),
+        (1_500..20_000u64).prop_map(|bytes| NicDiscipline::DropTail(QueueSize::Bytes(bytes))),
+        (1..100u64).prop_map(move |time| NicDiscipline::DropTail(QueueSize::Time(ms(time)))),
+    ]
+}
+
 fn networks() -> impl Strategy<Value = EmulationConfig> {
     let queue = prop_oneof![
         (1_500..20_000u64).prop_map(|bytes| DownlinkQueue::DropTail { bytes }),
@@ -252,12 +314,12 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
         0..50u64,
         0..20u64,
         0.0..0.3,
-        any::<bool>(),
+        disciplines(),
         (1_500..30_000u64, 1_500..60_000u64),
         queue,
     )
         .prop_map(
-            |(seed, rates, latency, jitter, loss, fifo, (flow_bytes, total_bytes), downlink_queue)| {
+            |(seed, rates, latency, jitter, loss, nic, (flow_bytes, total_bytes), downlink_queue)| {
                 EmulationConfig {
                     seed,
                     hosts: rates
@@ -267,7 +329,7 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
                     latency: Latency::Constant(Duration::from_millis(latency)),
                     jitter: Duration::from_millis(jitter),
                     loss,
-                    nic: if fifo { NicDiscipline::Fifo } else { NicDiscipline::RoundRobin },
+                    nic,
                     uplink_queue: UplinkQueue { flow_bytes, total_bytes },
                     downlink_queue,
                 }
@@ -334,9 +396,15 @@ proptest! {
             if let Some(before) = last.insert((from, to, flow), packet.payload) {
                 prop_assert!(before < packet.payload);
             }
-            // No packet is earlier than its own serialisation and the latency.
+            // No packet is earlier than its own serialisation and the latency. The queues behind the
+            // sockets pass it in no time if they are idle.
             let Latency::Constant(latency) = &config.latency else { unreachable!() };
-            let uplink = serialisation(packet.bytes, config.hosts[from as usize].uplink_bps);
+            let uplink = match config.nic {
+                NicDiscipline::RoundRobin | NicDiscipline::Fifo => {
+                    serialisation(packet.bytes, config.hosts[from as usize].uplink_bps)
+                }
+                NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_) => 0,
+            };
             prop_assert!(due >= sent[packet.payload as usize] + uplink + nanos(*latency));
             // The gap between two packets of a host is at least the serialisation of the second
             // one.

@@ -1,9 +1,10 @@
-//! A host's uplink: a rate, and the queues of its flows.
+//! A host's uplink: a rate, and the queues of its flows, or those behind its sockets that the
+//! simulator has, too.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use samara_sim::{NicDiscipline, QueueSize};
+use samara_sim::{Count, Dropped, FqLine, NicDiscipline, Queued, hash_of};
 use slab::Slab;
 
 use super::{Packet, Waiting, serialisation};
@@ -17,7 +18,21 @@ struct Flow<P> {
     bytes: u64,
     /// The latest arrival so far, which keeps packets in order under jitter.
     last_arrival: u64,
-    on_the_way: u32,
+    /// Packets that wait or are in flight.
+    packets: u32,
+}
+
+/// A packet in the queues behind the sockets, and its flow.
+#[derive(Debug)]
+struct Routed<P> {
+    packet: Packet<P>,
+    flow: usize,
+}
+
+impl<P> Queued for Routed<P> {
+    fn len(&self) -> u32 {
+        self.packet.bytes
+    }
 }
 
 /// The uplink of a host. Times are in nanoseconds.
@@ -30,6 +45,10 @@ pub(crate) struct Uplink<P> {
     by_key: FxHashMap<u64, usize>,
     /// Round-robin: each waiting flow once. Fifo: the flow of every waiting packet.
     turn: VecDeque<usize>,
+    /// The queues behind the sockets, which replace those of the flows.
+    line: Option<FqLine<Routed<P>>>,
+    /// Decides which flows share a bucket of the line.
+    seed: u64,
     queued_bytes: u64,
     /// End of the last packet sent.
     free_at: u64,
@@ -53,7 +72,13 @@ pub(crate) enum Offered<P> {
 }
 
 impl<P> Uplink<P> {
-    pub(crate) fn new(rate_bps: u64, discipline: NicDiscipline, limits: UplinkQueue) -> Self {
+    /// Creates an idle uplink. `seed` is that of the run.
+    pub(crate) fn new(rate_bps: u64, discipline: NicDiscipline, limits: UplinkQueue, seed: u64) -> Self {
+        let line = match discipline {
+            NicDiscipline::RoundRobin | NicDiscipline::Fifo => None,
+            NicDiscipline::FqCoDel(fair) => Some(FqLine::new(rate_bps, fair)),
+            NicDiscipline::DropTail(size) => Some(FqLine::drop_tail(rate_bps, size)),
+        };
         Self {
             rate_bps,
             discipline,
@@ -61,6 +86,8 @@ impl<P> Uplink<P> {
             flows: Slab::new(),
             by_key: FxHashMap::default(),
             turn: VecDeque::new(),
+            line,
+            seed,
             queued_bytes: 0,
             free_at: 0,
         }
@@ -68,47 +95,48 @@ impl<P> Uplink<P> {
 
     /// Returns the time at which the next packet begins to leave, or `None` if no packet waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
+        if let Some(line) = &self.line {
+            return Some(line.next_at()).filter(|at| *at != u64::MAX);
+        }
         if self.turn.is_empty() { None } else { Some(self.free_at) }
     }
 
     pub(crate) fn offer(&mut self, now: u64, key: u64, packet: Packet<P>) -> Offered<P> {
-        if self.turn.is_empty() && self.free_at <= now {
-            let flow = self.flow(key);
-            return Offered::Leaves(self.depart(now, flow, Waiting { packet, since: now }));
-        }
-        let bytes = u64::from(packet.bytes);
         let index = self.flow(key);
-        let has_room = self.takes(self.queued_bytes + bytes);
+        let bytes = u64::from(packet.bytes);
         let flow = &mut self.flows[index];
-        let flow_full =
+        if self.line.is_none() && self.turn.is_empty() && self.free_at <= now {
+            flow.packets += 1;
+            return Offered::Leaves(self.depart(now, index, Waiting { packet, since: now }));
+        }
+        let is_flow_full =
             self.discipline == NicDiscipline::RoundRobin && flow.bytes + bytes > self.limits.flow_bytes;
-        if flow_full || !has_room {
+        let is_line_full = self.line.as_ref().is_some_and(|line| !line.has_room(packet.bytes));
+        if is_flow_full || is_line_full || self.queued_bytes + bytes > self.limits.total_bytes {
             self.forget_if_idle(index);
             return Offered::Full;
+        }
+        flow.packets += 1;
+        self.queued_bytes += bytes;
+        if let Some(line) = &mut self.line {
+            let hash = hash_of(self.seed, (key >> 32) as u32, key as u32);
+            line.push(now, hash, Routed { packet, flow: index });
+            return Offered::Queued;
         }
         if self.discipline != NicDiscipline::RoundRobin || flow.queue.is_empty() {
             self.turn.push_back(index);
         }
         flow.queue.push_back(Waiting { packet, since: now });
         flow.bytes += bytes;
-        self.queued_bytes += bytes;
         Offered::Queued
     }
 
-    /// Returns true if so many bytes may wait.
-    fn takes(&self, bytes: u64) -> bool {
-        let fits = match self.discipline {
-            NicDiscipline::DropTail(QueueSize::Bytes(most)) => bytes <= most,
-            NicDiscipline::DropTail(QueueSize::Time(most)) => {
-                bytes as f64 * 8.0 <= most.as_secs_f64() * self.rate_bps as f64
-            }
-            NicDiscipline::RoundRobin | NicDiscipline::Fifo | NicDiscipline::FqCoDel(_) => true,
-        };
-        fits && bytes <= self.limits.total_bytes
-    }
-
-    /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at).
-    pub(crate) fn send(&mut self, now: u64) -> Option<Departure<P>> {
+    /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at) or later. Counts
+    /// the packets that CoDel drops before it.
+    pub(crate) fn send(&mut self, now: u64, dropped: &mut Count) -> Option<Departure<P>> {
+        if self.line.is_some() {
+            return self.send_from_line(now, dropped);
+        }
         let index = self.turn.pop_front()?;
         let flow = &mut self.flows[index];
         let waiting = flow.queue.pop_front()?;
@@ -120,8 +148,26 @@ impl<P> Uplink<P> {
         Some(self.depart(now, index, waiting))
     }
 
+    fn send_from_line(&mut self, now: u64, dropped: &mut Count) -> Option<Departure<P>> {
+        let line = self.line.as_mut()?;
+        let mut idle = Vec::new();
+        let mut lost = 0;
+        let selected = line.select(now, &mut |drop| {
+            // Each entry is one packet.
+            if let Dropped::All(routed) = drop {
+                dropped.add(1, routed.packet.bytes);
+                lost += u64::from(routed.packet.bytes);
+                idle.push(routed.flow);
+            }
+        });
+        self.queued_bytes -= lost;
+        idle.into_iter().for_each(|flow| self.arrived(flow));
+        let (Routed { packet, flow }, since, end) = selected?;
+        self.queued_bytes -= u64::from(packet.bytes);
+        Some(Departure { packet, flow, end, waited: now - since })
+    }
+
     fn depart(&mut self, now: u64, flow: usize, waiting: Waiting<P>) -> Departure<P> {
-        self.flows[flow].on_the_way += 1;
         self.free_at = now + serialisation(waiting.packet.bytes, self.rate_bps);
         Departure { packet: waiting.packet, flow, end: self.free_at, waited: now - waiting.since }
     }
@@ -133,21 +179,21 @@ impl<P> Uplink<P> {
         *last
     }
 
-    /// Notes that a packet of the flow has arrived.
+    /// Notes that a packet of the flow has arrived, or is lost.
     pub(crate) fn arrived(&mut self, flow: usize) {
-        self.flows[flow].on_the_way -= 1;
+        self.flows[flow].packets -= 1;
         self.forget_if_idle(flow);
     }
 
     fn flow(&mut self, key: u64) -> usize {
         *self.by_key.entry(key).or_insert_with(|| {
-            self.flows.insert(Flow { key, queue: VecDeque::new(), bytes: 0, last_arrival: 0, on_the_way: 0 })
+            self.flows.insert(Flow { key, queue: VecDeque::new(), bytes: 0, last_arrival: 0, packets: 0 })
         })
     }
 
     fn forget_if_idle(&mut self, index: usize) {
         let flow = &self.flows[index];
-        if flow.queue.is_empty() && flow.on_the_way == 0 {
+        if flow.packets == 0 {
             self.by_key.remove(&flow.key);
             self.flows.remove(index);
         }
