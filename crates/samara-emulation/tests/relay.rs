@@ -221,6 +221,30 @@ fn a_burst_beyond_the_uplink_queue_is_dropped_and_counted() {
     assert_eq!(host.drops.uplink_full.packets + report.hosts[1].received.packets, 100);
 }
 
+/// Before an interface of the host, TCP keeps data in the socket; behind it, the window lets out
+/// as much as it allows.
+#[test]
+fn an_interface_holds_data_back_in_the_socket() {
+    let waited = |interface: bool| {
+        let mut config = config(2, 20 * MBIT, 50 * MS);
+        config.emulation.hosts[0].uplink_bps = 5 * MBIT;
+        let mut relay = start(RelayConfig { interface, ..config })?;
+        let took = transfer(&relay, 1 << 20);
+        let report = settled(&mut relay);
+        assert_eq!(report.interface.is_some(), interface);
+        if let Some(Err(reason)) = &report.interface {
+            eprintln!("SKIPPED: {reason}");
+            return None;
+        }
+        // 1 MiB at 5 Mbit/s takes 1.68 s with headers.
+        assert!(took > Duration::from_millis(1_700), "{took:?}");
+        Some((report.hosts[0].uplink_wait_max, report.doubts()))
+    };
+    let (Some((behind, _)), Some((before, doubts))) = (waited(false), waited(true)) else { return };
+    assert!(behind > 100 * MS, "{behind:?}");
+    assert!(before < 50 * MS || !doubts.is_empty(), "{before:?}");
+}
+
 /// Returns a configuration with a pair of subnets beyond the candidates, which no other test uses.
 fn config_in(pair: u8) -> RelayConfig {
     let own = 250 + 2 * pair;

@@ -1,5 +1,6 @@
 //! The Linux part: device, routes, the relay's thread, namespaces.
 
+mod interface;
 mod netlink;
 mod relay;
 mod system;

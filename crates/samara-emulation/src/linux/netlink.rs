@@ -111,7 +111,12 @@ impl Netlink {
         drops.ok_or_else(|| io::Error::other("the kernel sent no statistics of the device"))
     }
 
-    fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    /// Sends a request and returns its answers.
+    pub(super) fn request(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.sequence += 1;
         let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message));
         packet.header.flags = NLM_F_REQUEST | flags;

@@ -11,9 +11,10 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use samara_sim::ConfigError;
+use samara_sim::{ConfigError, NicDiscipline};
 use thiserror::Error;
 
+use super::interface;
 use super::netlink::{Destination, Netlink, Treatment};
 use super::system::{TUN_FILE, Tun, system};
 use crate::config::EmulationConfig;
@@ -41,14 +42,27 @@ pub struct RelayConfig {
     /// Whether the relay's thread runs before all ordinary threads, if the system allows it
     /// ([`RelayReport::realtime`]). Otherwise, on a busy machine, it is some milliseconds late.
     pub realtime: bool,
+    /// Whether packets wait for the uplink of their host before the device, on the account of their
+    /// sockets, as before an interface of the host at this rate ([`RelayReport::interface`]). For
+    /// [`NicDiscipline::RoundRobin`] and [`NicDiscipline::Fifo`]; other queues are behind the
+    /// interface.
+    pub interface: bool,
     /// The file for creating devices.
     pub tun_file: PathBuf,
 }
 
 impl RelayConfig {
-    /// Returns the defaults: free subnets, 10,000 packets, real-time priority, `/dev/net/tun`.
+    /// Returns the defaults: free subnets, 10,000 packets, real-time priority, no interfaces,
+    /// `/dev/net/tun`.
     pub fn new(emulation: EmulationConfig) -> Self {
-        Self { emulation, subnets: None, queue_packets: 10_000, realtime: true, tun_file: TUN_FILE.into() }
+        Self {
+            emulation,
+            subnets: None,
+            queue_packets: 10_000,
+            realtime: true,
+            interface: false,
+            tun_file: TUN_FILE.into(),
+        }
     }
 }
 
@@ -84,6 +98,7 @@ pub struct Relay {
     hosts: u32,
     requests: Sender<Request>,
     wake: Arc<EventFd>,
+    interface: Option<Result<(), String>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -104,6 +119,13 @@ impl Relay {
         let up = netlink.bring_up(tun.index, Some(MTU), Some(config.queue_packets));
         system("bringing up the device", up)?;
         let subnets = add_subnets(&mut netlink, tun.index, config.subnets, hosts)?;
+        let is_before = matches!(config.emulation.nic, NicDiscipline::RoundRobin | NicDiscipline::Fifo);
+        let interface = (config.interface && is_before).then(|| {
+            let rates = config.emulation.hosts.iter().map(|host| host.uplink_bps);
+            let rows: Vec<_> =
+                (0..).zip(rates).map(|(host, rate)| (subnets.bind_address(host), rate)).collect();
+            interface::add(&mut netlink, tun.index, &rows).map_err(|error| error.to_string())
+        });
         let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
         let wake = Arc::new(system("creating an eventfd", wake.map_err(Into::into))?);
         let (requests, receiver) = channel();
@@ -113,7 +135,16 @@ impl Relay {
         let thread = thread.spawn(move || worker.run(config.realtime));
         let thread = system("starting the relay's thread", thread)?;
         let (name, index) = (tun.name, tun.index);
-        Ok(Self { name, index, subnets, hosts: hosts as u32, requests, wake, thread: Some(thread) })
+        Ok(Self {
+            name,
+            index,
+            subnets,
+            hosts: hosts as u32,
+            requests,
+            wake,
+            interface,
+            thread: Some(thread),
+        })
     }
 
     pub fn device(&self) -> &str {
@@ -158,6 +189,7 @@ impl Relay {
         // the relay, but not in another namespace.
         let drops = Netlink::new().and_then(|mut netlink| netlink.queue_drops(self.index));
         report.device_drops = system("reading the statistics of the device", drops)?;
+        report.interface = self.interface.clone();
         Ok(report)
     }
 

@@ -89,6 +89,9 @@ pub struct RelayReport {
     /// Packets that the device dropped because the relay did not read fast enough. Their hosts are
     /// unknown.
     pub device_drops: u64,
+    /// Whether packets wait for the uplink on the account of their sockets: `None` if not requested,
+    /// or the kernel's reason against it.
+    pub interface: Option<Result<(), String>>,
 }
 
 impl RelayReport {
@@ -118,6 +121,12 @@ impl RelayReport {
             doubts.push(format!(
                 "the relay used {:.0} % of a processor; lower the rates or the number of hosts",
                 self.cpu_share() * 100.0
+            ));
+        }
+        if let Some(Err(reason)) = &self.interface {
+            doubts.push(format!(
+                "packets wait for the uplink in the relay instead of their sockets: the kernel has no HTB or u32 ({reason}); \
+                 give the uplink a queue behind the sockets, or load sch_htb and cls_u32"
             ));
         }
         if let Some((source, destination)) = self.unrouted.first_unknown {
@@ -150,6 +159,7 @@ mod tests {
             hosts: Vec::new(),
             unrouted: Unrouted::default(),
             device_drops: 0,
+            interface: None,
         }
     }
 
@@ -180,6 +190,10 @@ mod tests {
         assert!(late.len() == 1 && late[0].contains("3.0"), "{late:?}");
         let dropped = RelayReport { device_drops: 7, ..report(Lateness::default()) }.doubts();
         assert!(dropped.len() == 1 && dropped[0].contains("dropped 7 packets"), "{dropped:?}");
+        let refused =
+            RelayReport { interface: Some(Err("no".to_owned())), ..report(Lateness::default()) }.doubts();
+        assert!(refused.len() == 1 && refused[0].contains("(no)"), "{refused:?}");
+        assert!(RelayReport { interface: Some(Ok(())), ..report(Lateness::default()) }.doubts().is_empty());
         let busy = RelayReport { cpu: Duration::from_secs(8), ..report(Lateness::default()) }.doubts();
         assert!(busy.len() == 1 && busy[0].contains("80 %"), "{busy:?}");
     }

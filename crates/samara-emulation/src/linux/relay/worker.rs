@@ -187,6 +187,7 @@ impl Worker {
             unrouted: self.unrouted.clone(),
             // The caller fills this in, as only the kernel knows it.
             device_drops: 0,
+            interface: None,
         }
     }
 }
