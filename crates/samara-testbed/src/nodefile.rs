@@ -70,14 +70,7 @@ pub(crate) fn text(
             reuse_port: !is_planned,
             idle_timeout: Span::from_millis(3_600_000),
             max_connections: scenario.network.nodes.max(16) * 2,
-            limit: scenario.transport.node_limit,
-            // The default of pools: in the simulator, their channels also have queues behind the
-            // outbox.
-            in_flight: if is_pool {
-                defaults.network.in_flight
-            } else {
-                Size::from_bytes(wire::ahead(scenario))
-            },
+            limit: limit(scenario),
             ..Network::default()
         },
         // Other implementations know the values of presets, not which of them follow a key.
@@ -112,6 +105,12 @@ pub(crate) fn text(
     defaults.remove("gossipsub");
     remove_defaults(&mut file, &defaults);
     toml::to_string(&file).map_err(|error| error.to_string())
+}
+
+/// Returns whether nodes limit what they have under way. Before the host's own interface a simulated
+/// node knows when its uplink is free, and has no limit; a real one has nothing else to know it by.
+fn limit(scenario: &Scenario) -> bool {
+    scenario.transport.node_limit || scenario.network.uplink_queue.is_none()
 }
 
 /// Removes keys with their default values, which other implementations need not know.
@@ -155,4 +154,43 @@ fn cat(scenario: &Scenario, wanted: &Wanted, node: u32, own: Ipv4Addr) -> Result
         max_inbound: scenario.network.nodes,
         max_inbound_per_ip: scenario.network.nodes,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_scenario::Inputs;
+    use samara_spec::{Overrides, load_source};
+
+    use super::*;
+
+    fn network_of(network: &str, transport: &str) -> Table {
+        let text = format!(
+            "[scenario]\nname = \"x\"\ntitle = \"x\"\n[columns]\n[network]\nnodes = 40\n{network}\n\
+             [transport]\n{transport}\n[protocol]\ndispatch = \"node\"\n"
+        );
+        let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).expect("a scenario");
+        let point = &loaded.points[0];
+        let wanted = Wanted::new(point, &loaded.inputs).expect("a plan");
+        let own = Ipv4Addr::new(10, 78, 254, 1);
+        let file =
+            super::text(&point.scenario, &wanted, 0, own, Path::new("trace.pb"), None).expect("a file");
+        let file: Table = toml::from_str(&file).expect("TOML");
+        file["network"].as_table().expect("a section").clone()
+    }
+
+    /// Before the own interface, real nodes limit themselves without a key of the scenario: they know
+    /// nothing else about their uplink. Buffers are those of any node.
+    #[test]
+    fn nodes_have_their_own_buffers_and_the_limit_of_the_scenario() {
+        let fair = "uplink_queue = { kind = \"fair\" }";
+        for (network, transport, limit) in [
+            ("", "", None),
+            (fair, "node_limit = true", None),
+            (fair, "node_limit = false", Some(&Value::Boolean(false))),
+        ] {
+            let file = network_of(network, transport);
+            assert_eq!(file.get("limit"), limit, "{network} {transport}");
+            assert!(!file.contains_key("in_flight"), "{file:?}");
+        }
+    }
 }

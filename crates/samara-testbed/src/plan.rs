@@ -12,7 +12,7 @@ use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Plan, roles};
 use samara_node::model::{BlockSpec, MessageSpec, Publication};
 use samara_scenario::topology::Graph;
-use samara_scenario::{Inputs, Queue, UplinkQueue};
+use samara_scenario::{Inputs, Queue};
 use samara_sim::Recovery;
 use samara_spec::columns::Columns;
 use samara_spec::group::Group;
@@ -283,7 +283,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             regions.is_some_and(|regions| regions.gateway.is_some()),
             "network.regions.gateway: gateways exist in the simulator only; remove it for the testbed",
         ),
-        (matches!(scenario.network.uplink_queue, Some(UplinkQueue::FqCodel(_))), NO_FQ_CODEL),
         (
             matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
             "network.downlink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"codel\" or \
@@ -308,10 +307,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         None => Ok(()),
     }
 }
-
-/// The error for the queue of an uplink.
-const NO_FQ_CODEL: &str =
-    "network.uplink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"fair\"";
 
 /// Returns the first error that applies.
 pub(crate) fn refuse(refused: &[(bool, &str)]) -> Result<(), String> {

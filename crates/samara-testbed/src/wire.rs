@@ -1,14 +1,12 @@
-//! The network between nodes: addresses, emulated links, and the kernel's TCP, set up like the
-//! simulator's as far as possible.
+//! The network between nodes: addresses, emulated links, and the congestion control of the kernel's
+//! TCP.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use samara_emulation::{EmulationConfig, Relay, RelayConfig};
 use samara_lab::network::{self, Hosts};
-use samara_scenario::UplinkQueue;
-use samara_sim::{Congestion, NicDiscipline};
-use samara_spec::columns::Columns;
+use samara_sim::Congestion;
 use samara_spec::{Scenario, TransportKind, TransportSpec};
 
 use crate::TestbedError;
@@ -41,7 +39,10 @@ impl Wire {
         if !impaired && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
             return Ok(Self::Loopback);
         }
-        let relay = Relay::start(RelayConfig::new(emulation(scenario, hosts, seed)))?;
+        // Without a queue behind the sockets, the interface of the host is the bottleneck.
+        let interface = scenario.network.uplink_queue.is_none();
+        let relay = RelayConfig { interface, ..RelayConfig::new(emulation(scenario, hosts, seed)) };
+        let relay = Relay::start(relay)?;
         Ok(Self::Relay(Box::new(relay)))
     }
 
@@ -86,7 +87,6 @@ pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
 
 /// Converts the scenario's network to the types of the emulation.
 pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {
-    let network = &scenario.network;
     let simulated = network::network(scenario, hosts, seed);
     EmulationConfig {
         seed,
@@ -94,11 +94,7 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         latency: simulated.latency,
         jitter: simulated.jitter,
         loss: simulated.loss,
-        // The relay has the queues of `fair`: packets have left their sockets.
-        nic: match network.uplink_queue {
-            Some(UplinkQueue::Fair {}) => NicDiscipline::RoundRobin,
-            _ => network::nic(scenario),
-        },
+        nic: network::nic(scenario),
         uplink_queue: samara_emulation::UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
     }
@@ -107,37 +103,21 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
 // ---- the kernel's TCP ----
 
 const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Maximum bytes in a socket that have never been sent. Beyond that, the socket is not writable.
-const NOTSENT_LOWAT: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
 /// Whether the congestion window shrinks during idle periods.
 const IDLE_RESTART: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
-/// Returns the bytes that leave the outbox ahead of each stream, and those that a socket takes before
-/// it has sent them: about one frame, as bytes in buffers can be neither withdrawn nor reordered. One
-/// column of Ethereum, which is the least send buffer of the simulator's TCP, or one cell.
-pub(crate) fn ahead(scenario: &Scenario) -> u64 {
-    let cells = scenario.find::<Columns>().is_some_and(|workload| workload.cells.is_some());
-    if cells { 2 << 10 } else { 16 << 10 }
-}
-
-/// Selects the scenario's congestion control, as some systems default to another one, and a bound
-/// on unsent bytes, as the order of copies is the outbox's only as long as sockets do not take them
-/// ahead of time. With a private network namespace both can be set without effect on the machine.
-/// Returns the settings that could not be applied.
+/// Selects the scenario's congestion control, as some systems default to another one. With a private
+/// network namespace that has no effect on the machine. Everything else is the default of the kernel
+/// and of the nodes. Returns the settings that could not be applied.
 pub(crate) fn prepare(scenario: &Scenario, private_network: bool) -> Vec<String> {
     let transport = &scenario.transport;
     if transport.kind == TransportKind::Quic {
         return Vec::new();
     }
-    if private_network {
-        // If the write fails, the value that is read back counts.
-        let _ = fs::write(NOTSENT_LOWAT, ahead(scenario).to_string());
-    }
     choose(CONGESTION_CONTROL, congestion(transport), private_network)
 }
 
-/// Does the same for gRPC, whose sockets have their own bound for unsent bytes. Idle restart
-/// follows the scenario.
+/// Does the same for gRPC. Idle restart follows the scenario.
 pub(crate) fn prepare_grpc(transport: &TransportSpec, private_network: bool) -> Vec<String> {
     let idle_restart = if transport.idle_restart.unwrap_or(true) { "1" } else { "0" };
     let mut missing = choose(CONGESTION_CONTROL, congestion(transport), private_network);
