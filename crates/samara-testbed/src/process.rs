@@ -52,16 +52,20 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
+    /// Starts the process. `workers` is the number of threads of its runtime, for programs with tokio;
+    /// without it they take one for each processor.
     pub(crate) fn spawn(
         number: u32,
         program: &NodeProgram,
         directory: &Path,
         config: &Path,
         trace: PathBuf,
+        workers: Option<u32>,
     ) -> Result<Self, TestbedError> {
         let log = directory.join("log.txt");
         let file = File::create(&log).map_err(TestbedError::io(log.display().to_string()))?;
         let mut child = Command::new(&program.program)
+            .envs(workers.map(|workers| ("TOKIO_WORKER_THREADS", workers.to_string())))
             .args(&program.arguments)
             .arg(config)
             .stdin(Stdio::piped())
@@ -269,6 +273,8 @@ pub(crate) struct Usage {
     pub(crate) rss_bytes_max: u64,
     /// Maximum of open files and sockets over all samples.
     pub(crate) fds_max: u64,
+    /// Time for which threads of the process were ready to run and had no processor.
+    pub(crate) waited: Duration,
 }
 
 impl Usage {
@@ -295,6 +301,9 @@ impl Usage {
         if let Some(cpu_s) = read("stat").as_deref().and_then(cpu_seconds) {
             self.take_cpu(Instant::now(), cpu_s);
         }
+        if let Some(waited) = waited(pid) {
+            self.waited = waited;
+        }
         if let Some(bytes) = read("io").as_deref().and_then(io_bytes) {
             self.io_bytes = bytes;
         }
@@ -314,6 +323,15 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((ticks(14)? + ticks(15)?) / TICKS_PER_SECOND)
 }
 
+/// Sums the second fields of `schedstat` of all threads (Linux, `Documentation/scheduler/sched-stats.rst`).
+fn waited(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of = |stat: String| stat.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let each =
+        threads.flatten().filter_map(|thread| of(fs::read_to_string(thread.path().join("schedstat")).ok()?));
+    Some(Duration::from_nanos(each.sum()))
+}
+
 /// Sums `rchar` and `wchar` of `io`: the bytes of all calls that read or write.
 fn io_bytes(io: &str) -> Option<u64> {
     let of = |key: &str| io.lines().find_map(|line| line.strip_prefix(key))?.trim().parse::<u64>().ok();
@@ -329,6 +347,14 @@ fn peak_bytes(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_for_processors_only_grow() {
+        let own = || waited(std::process::id()).expect("schedstat");
+        let before = own();
+        assert!(own() >= before);
+        assert_eq!(waited(u32::MAX), None);
+    }
 
     #[test]
     fn the_usage_of_this_process_is_sampled() {

@@ -1,6 +1,7 @@
 //! One run of a testbed, from the first process to the figures.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -121,16 +122,20 @@ fn run_nodes(
         doubts.append(&mut driven.doubts);
         (measured, driven.late_ms, after)
     } else {
+        let waited = waits(&mut nodes);
         let (first_unix_ns, planned, late_ms) =
             publish(&mut nodes, point, (&wanted, lead), (&stop, options.live), &mut progress)?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
+        let waited = waits(&mut nodes).saturating_sub(waited) / nodes.len().max(1) as u32;
         doubts.extend(end(&mut nodes)?);
         progress("reading traces", live::at(1.0));
         let traces: Vec<_> = nodes.iter().map(|node| node.trace.as_path()).collect();
         let events = collect::events(&traces)?;
         doubts.extend(missing(&events, &planned));
         doubts.extend(events.doubt());
+        let last = events.received.iter().filter(|row| row.first).map(|row| row.at).max().unwrap_or(0);
+        doubts.extend(starved(waited, last.saturating_sub(first_unix_ns)));
         let measured = of_traces(point, &wanted, &events, (&before, &after), first_unix_ns);
         (measured, late_ms, after)
     };
@@ -139,6 +144,29 @@ fn run_nodes(
     let real =
         RealRun { publish_error_ms: Statistics::of(&late_ms), doubts, ..real(options, &nodes, ready, relay) };
     Ok((measured, real))
+}
+
+/// Returns the time for which all nodes together were ready to run and had no processor.
+fn waits(nodes: &mut [NodeProcess]) -> Duration {
+    nodes.iter_mut().for_each(NodeProcess::sample);
+    nodes.iter().map(|node| node.usage.waited).sum()
+}
+
+/// The share of the time of a run for which a node may wait for a processor.
+const WAITED_SHARE: f64 = 0.05;
+
+/// Doubts figures of nodes that waited for processors, each `waited` on average, until the last
+/// arrival after `nanos`.
+fn starved(waited: Duration, nanos: u64) -> Option<String> {
+    let share = waited.as_secs_f64() * 1e9 / nanos.max(1) as f64;
+    (share > WAITED_SHARE).then(|| {
+        format!(
+            "nodes waited {:.0} ms each for a processor, {:.0} % of the time until the last arrival; lower the number of \
+             nodes or the rates, or stop other work",
+            waited.as_secs_f64() * 1e3,
+            share * 100.0
+        )
+    })
 }
 
 /// Describes these nodes and emulated links beside the figures.
@@ -264,6 +292,10 @@ fn start(
     wanted: &Wanted,
     wire: &Wire,
 ) -> Result<Vec<NodeProcess>, TestbedError> {
+    // A second thread of a node that has less than a processor only takes work from the first, at the
+    // cost of a wake-up for each.
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = (point.scenario.network.nodes as usize > processors).then_some(1);
     let mut nodes = Vec::new();
     for node in 0..point.scenario.network.nodes {
         let directory = options.nodes.join(format!("node-{node}"));
@@ -275,7 +307,7 @@ fn start(
             .map_err(TestbedError::Scenario)?;
         fs::write(&config, text).map_err(at(&config))?;
         let program = &options.programs[node as usize % options.programs.len()];
-        nodes.push(NodeProcess::spawn(node, program, &directory, &config, trace)?);
+        nodes.push(NodeProcess::spawn(node, program, &directory, &config, trace, workers)?);
     }
     for node in &mut nodes {
         node.wait_ready(options.start_timeout(), &Stop(options.stop))?;
@@ -548,4 +580,18 @@ const CELL_COUNTS: [(&str, &str); 5] = [
 
 pub(crate) fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_wait_for_processors_are_a_doubt() {
+        let ms = Duration::from_millis;
+        assert_eq!(starved(ms(49), 1_000_000_000), None);
+        let doubt = starved(ms(300), 1_000_000_000).expect("a doubt");
+        assert!(doubt.starts_with("nodes waited 300 ms each for a processor, 30 %"), "{doubt}");
+        assert!(starved(ms(1), 0).is_some());
+    }
 }

@@ -153,7 +153,7 @@ pub(crate) fn spawn(
     directory: &std::path::Path,
 ) -> Result<NodeProcess, TestbedError> {
     let config = directory.join("node.toml");
-    NodeProcess::spawn(host, program, directory, &config, directory.join("trace.pb"))
+    NodeProcess::spawn(host, program, directory, &config, directory.join("trace.pb"), None)
 }
 
 fn start(
