@@ -14,38 +14,42 @@
 //! link, and its *load* is what the node had under way when these bytes left. With the means of the
 //! last samples, weighted by their bytes:
 //!
+//! - The *rate* of the uplink is the least one at which a queue that serves whatever left would give
+//!   these bytes their delay. It follows from the times at which bytes left, so links with different
+//!   latencies, bursts and pauses do not mislead it.
+//! - Beyond the target, the limit moves towards what the uplink passes in the least round trip and
+//!   the target, and what waits in sockets besides.
 //! - If the delay is below the target, the uplink bears more than the load. The limit moves towards
 //!   the load times `target / delay`, at most twice the load; up to eight times until the delay
 //!   first reaches half of the target, so that all links together start no slower than their own
 //!   slow start.
-//! - Beyond the target, the uplink passes the load in the least round trip and the delay together.
-//!   The limit moves towards what it passes in the least round trip and the target (the fixed point
-//!   of FAST TCP, Jin, Wei and Low 2004).
 //! - A load below 70 % of the limit of its time says nothing about the uplink.
 //!
-//! Both follow the load, and not the present limit: a limit that grew since then has not been
+//! All of this follows the load, and not the present limit: a limit that grew since then has not been
 //! answered yet. In a queue that never idles, the mean delay is the queue's length over its rate, in
 //! whatever order it serves its flows (Little's law).
 //!
 //! Bytes leave at a pace somewhat above the rate that the limit stands for. After a pause, the
-//! limit therefore does not enter an empty network as one burst.
+//! limit therefore does not enter an empty network as one burst, and it is no larger than what has
+//! arrived in a round trip before.
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use samara_engine::uplink::{Limit, LimitConfig, Report};
+//! use samara_engine::uplink::{Limit, LimitConfig, Load, Report};
 //! use samara_engine::{PeerId, Time};
 //!
 //! let mut limit = Limit::new(LimitConfig::default());
 //! limit.link_up(Time::ZERO, PeerId(0), Some(Duration::from_millis(20)));
 //! assert!(limit.room(Time::ZERO) > 0);
-//! limit.set_under_way(Time::ZERO, PeerId(0), 200_000);
+//! limit.set_load(Time::ZERO, PeerId(0), Load { in_flight: 300_000, waiting: 0 });
 //! assert_eq!(limit.room(Time::ZERO), 0);
 //!
 //! // The first half arrives after a round trip.
 //! let now = Time::from_nanos(25_000_000);
 //! let round_trip = Duration::from_millis(25);
-//! limit.report(now, PeerId(0), Report { arrived: 100_000, round_trip, under_way: 100_000 });
+//! let load = Load { in_flight: 200_000, waiting: 0 };
+//! limit.report(now, PeerId(0), Report { arrived: 100_000, round_trip, load, ..Report::default() });
 //! assert_eq!(limit.delay(), Duration::from_millis(5));
 //! ```
 
@@ -69,11 +73,26 @@ pub struct LimitConfig {
 }
 
 impl Default for LimitConfig {
-    /// Fifteen milliseconds: a fifth of what a call bears in one direction (150 ms: ITU-T G.114), for
-    /// each of the nodes that may share a router, and several packets at 2 Mbit/s. At first three
-    /// initial windows of TCP (RFC 6928), at least four packets.
+    /// Ten milliseconds: a fifteenth of what a call bears in one direction (150 ms: ITU-T G.114), for
+    /// each of the nodes that may share a router, and twice the target of CoDel (RFC 8289 section
+    /// 4.2). At first what 20 Mbit/s pass in 100 ms, at least four packets.
     fn default() -> Self {
-        Self { target: Duration::from_millis(15), first: 128 << 10, least: 6_000 }
+        Self { target: Duration::from_millis(10), first: 256 << 10, least: 6_000 }
+    }
+}
+
+/// What was handed to a link and has neither arrived nor is lost, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes that have left the node.
+    pub in_flight: u64,
+    /// Bytes that wait for the windows of the link, such as in its socket.
+    pub waiting: u64,
+}
+
+impl Load {
+    const fn total(self) -> u64 {
+        self.in_flight + self.waiting
     }
 }
 
@@ -84,8 +103,11 @@ pub struct Report {
     pub arrived: u64,
     /// The round trip of the last of these bytes; zero if there is no new one.
     pub round_trip: Duration,
-    /// Bytes that were handed to the link and have neither arrived nor are lost.
-    pub under_way: u64,
+    /// The longest time that this acknowledgement may have waited at the peer, as far as the round
+    /// trip contains it. TCP acknowledges a single packet after up to [`TCP_ACK_DELAY`].
+    pub ack_delay: Duration,
+    /// What the link has under way now.
+    pub load: Load,
 }
 
 /// A limit over all links of a node. See the [module](self).
@@ -94,11 +116,20 @@ pub struct Limit {
     config: LimitConfig,
     limit: f64,
     links: PeerMap<Link>,
-    /// Bytes under way on links that do not stall.
+    /// Bytes under way on links that do not stall, and those of them that wait there.
     under_way: u64,
+    waiting: u64,
+    /// Bytes in flight on all links, and bytes that have arrived since the node began.
+    in_flight: u64,
+    arrived: u64,
     mean: Mean,
     /// True until the delay first reaches half of the target.
     is_starting: bool,
+    handed: Handed,
+    /// The estimated rate of the uplink, and the largest rate at which bytes arrived in a round trip,
+    /// halved by each pause, in bytes per nanosecond.
+    rate: f64,
+    proven: f64,
     past: Past,
     pacer: Pacer,
     /// The times of the last sample and of the last search for links that stall, in nanoseconds.
@@ -108,7 +139,7 @@ pub struct Limit {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    under_way: u64,
+    load: Load,
     /// The least round trips of the current and of the last period, and the start of the current one.
     least: [u64; 2],
     since: u64,
@@ -124,13 +155,20 @@ struct Pacer {
     at: u64,
 }
 
+/// The mean least round trip of the links of the last bytes that were handed over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handed {
+    weight: f64,
+    least: f64,
+}
+
 /// Means of the last samples, in nanoseconds and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     weight: f64,
     delay: f64,
-    least: f64,
     load: f64,
+    waiting: f64,
 }
 
 /// A least round trip counts for one to two of these periods, in nanoseconds: routes change. Ten
@@ -142,7 +180,7 @@ const IDLE: u64 = 1_000_000_000;
 
 /// The largest limit in relation to the load of a sample, at the start and later.
 const START: f64 = 8.0;
-const GROWTH: f64 = 2.0;
+const GROWTH: f64 = 1.5;
 
 /// The smallest limit in relation to the load of a sample.
 const SHRINKAGE: f64 = 0.5;
@@ -150,10 +188,15 @@ const SHRINKAGE: f64 = 0.5;
 /// A link on which nothing arrives for this time stalls: its peer is gone or reads no more, and its
 /// bytes are in no queue before the uplink. In nanoseconds, with the time between searches.
 const STALL: u64 = 1_000_000_000;
-const SEARCH: u64 = 250_000_000;
+const SEARCH: u64 = 25_000_000;
 
-/// The target is at least the time of these bytes: four packets, of which two are acknowledged together.
-const TARGET_BYTES: f64 = 6_000.0;
+/// A link also stalls if nothing arrived in this multiple of its round trip before the last sample of
+/// any link: its last packets are lost.
+const LATE: f64 = 1.5;
+
+/// The target is at least the time of these bytes: links send windows of ten packets at once (RFC
+/// 6928), which wait for each other.
+const TARGET_BYTES: f64 = 10_000.0;
 
 /// A load of this part of its limit used it.
 const USED: f64 = 0.7;
@@ -166,18 +209,19 @@ const SPEED: f64 = 1.5;
 
 /// A sample counts up to this multiple of the mean delay and the target: a few slow peers are no
 /// slow uplink.
-const OUTLIER: f64 = 8.0;
+const OUTLIER: f64 = 4.0;
 
-/// The pace in relation to the limit in a round trip, the part of the target that
-/// may leave at once, and the bytes that always may: an initial window (RFC 6928).
-const PACE: f64 = 1.25;
+/// The pace in relation to the limit in a round trip, at the start and later (as `tcp_pacing_ss_ratio`
+/// and `tcp_pacing_ca_ratio` in Linux), the part of the target that may leave at once, and the bytes
+/// that always may: an initial window (RFC 6928).
+const START_PACE: f64 = 2.0;
+const PACE: f64 = 1.2;
 const BURST: f64 = 0.5;
 const BURST_BYTES: f64 = 14_600.0;
 
-/// A single packet, in bytes, and the longest that its acknowledgement waits for a second one
-/// (`TCP_DELACK_MIN` in Linux), in nanoseconds.
-const SINGLE: f64 = 1_500.0;
-const ACK_DELAY: f64 = 40e6;
+/// The longest time that TCP waits for a second packet before it acknowledges a single one, in Linux
+/// (`TCP_DELACK_MIN`). RFC 1122 section 4.2.3.2 allows half a second.
+pub const TCP_ACK_DELAY: Duration = Duration::from_millis(40);
 
 impl Link {
     fn least(&self) -> u64 {
@@ -193,44 +237,89 @@ impl Link {
     }
 }
 
-/// What was under way in the last seconds.
+/// What happened in the last seconds.
 #[derive(Debug, Default)]
 struct Past {
-    /// Times in nanoseconds, and the most bytes since, with the limit.
-    steps: VecDeque<(u64, u64, f64)>,
+    steps: VecDeque<Step>,
+    /// What had left before the first step.
+    before: u64,
+}
+
+/// What happened from a time in nanoseconds on, until the next step.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: u64,
+    /// The most bytes that were under way, with the limit then.
+    under_way: u64,
+    waiting: u64,
+    limit: f64,
+    /// Bytes that had left and were not lost, and bytes that had arrived, at the end.
+    left: u64,
+    arrived: u64,
 }
 
 impl Past {
     /// Length of a step in nanoseconds, and number of steps: about a second, and as much again for
     /// each pause between bytes that leave.
     const STEP: u64 = 4_000_000;
-    const STEPS: usize = 256;
+    const STEPS: usize = 512;
 
-    fn note(&mut self, now: u64, bytes: u64, limit: f64) {
+    fn note(&mut self, step: Step) {
         match self.steps.back_mut() {
-            Some((at, most, then)) if (*at..*at + Self::STEP).contains(&now) => {
-                if bytes > *most {
-                    (*most, *then) = (bytes, limit);
+            Some(last) if (last.at..last.at + Self::STEP).contains(&step.at) => {
+                (last.left, last.arrived) = (step.left, step.arrived);
+                if step.under_way > last.under_way {
+                    (last.under_way, last.waiting, last.limit) = (step.under_way, step.waiting, step.limit);
                 }
             }
             last => {
-                if last.is_some_and(|(at, ..)| *at > now) {
+                if last.is_some_and(|last| last.at > step.at) {
                     // The clock was set back.
                     self.steps.clear();
+                    self.before = step.left;
                 }
-                if self.steps.len() == Self::STEPS {
-                    self.steps.pop_front();
+                if self.steps.len() == Self::STEPS
+                    && let Some(first) = self.steps.pop_front()
+                {
+                    self.before = first.left;
                 }
-                self.steps.push_back((now, bytes, limit));
+                self.steps.push_back(step);
             }
         }
     }
 
-    /// Returns the bytes under way at a time, and the limit; the oldest ones for earlier times.
-    fn at(&self, time: u64) -> (f64, f64) {
-        let after = self.steps.partition_point(|(at, ..)| *at <= time);
-        let step = self.steps.get(after.saturating_sub(1));
-        step.map_or((0.0, f64::INFINITY), |(_, bytes, limit)| (*bytes as f64, *limit))
+    /// Returns the number of steps until a time, at least one if there are any.
+    fn until(&self, time: u64) -> usize {
+        self.steps.partition_point(|step| step.at <= time).max(1).min(self.steps.len())
+    }
+
+    /// Returns the step of a time; the oldest one for earlier times.
+    fn at(&self, time: u64) -> Option<&Step> {
+        self.steps.get(self.until(time).saturating_sub(1))
+    }
+
+    /// Returns the least rate, in bytes per nanosecond, of a queue in which bytes that left at a time
+    /// waited for `delay` nanoseconds: for any earlier time, the queue has passed what left since then
+    /// in the time since then and the delay. Spans count as `least_span` at least.
+    fn rate(&self, time: u64, delay: f64, least_span: f64) -> f64 {
+        let until = self.until(time);
+        let left_before = |index: usize| match index {
+            0 => self.before,
+            _ => self.steps[index - 1].left,
+        };
+        let Some(own) = until.checked_sub(1) else { return 0.0 };
+        // The bytes of a step leave one after another.
+        let left = (left_before(own) as f64 + self.steps[own].left as f64) / 2.0;
+        let (mut best, mut back, mut stride) = (0.0_f64, 0, 1);
+        while back <= own {
+            let start = own - back;
+            let span = time.saturating_sub(self.steps[start].at) as f64 + delay;
+            best = best.max((left - left_before(start) as f64) / span.max(least_span));
+            // Long ago, a coarser search will do.
+            back += stride;
+            stride += usize::from(back >= 8) * (stride / 4 + 1);
+        }
+        best
     }
 }
 
@@ -242,8 +331,14 @@ impl Limit {
             limit: config.first as f64,
             links: PeerMap::default(),
             under_way: 0,
+            waiting: 0,
+            in_flight: 0,
+            arrived: 0,
             mean: Mean::default(),
             is_starting: true,
+            handed: Handed::default(),
+            rate: 0.0,
+            proven: 0.0,
             past: Past::default(),
             pacer: Pacer::default(),
             sampled: 0,
@@ -261,27 +356,41 @@ impl Limit {
 
     /// Removes a link with everything that it has under way.
     pub fn link_down(&mut self, peer: PeerId) {
-        if let Some(link) = self.links.remove(peer)
-            && !link.is_stalled
-        {
-            self.under_way -= link.under_way;
+        let Some(link) = self.links.remove(peer) else { return };
+        self.in_flight -= link.load.in_flight;
+        if !link.is_stalled {
+            self.uncount(link.load);
         }
     }
 
-    /// Sets what a link has under way: bytes that were handed to it and have neither arrived nor are
-    /// lost. Ignores links that are not up.
-    pub fn set_under_way(&mut self, now: Time, peer: PeerId, bytes: u64) {
+    /// Sets what a link has under way. Ignores links that are not up.
+    pub fn set_load(&mut self, now: Time, peer: PeerId, load: Load) {
         self.pace(now.as_nanos());
         let Some(link) = self.links.get_mut(peer) else { return };
-        self.pacer.bytes -= bytes.saturating_sub(link.under_way) as f64;
-        if link.under_way == 0 {
+        let before = std::mem::replace(&mut link.load, load);
+        if before.total() == 0 {
             link.waits_since = now.as_nanos();
         }
-        let before = std::mem::replace(&mut link.under_way, bytes);
-        if !link.is_stalled {
-            self.under_way = self.under_way - before + bytes;
+        let (least, is_stalled) = (link.least(), link.is_stalled);
+        if !is_stalled {
+            self.uncount(before);
+            self.count(load);
         }
-        self.past.note(now.as_nanos(), self.under_way, self.limit);
+        self.in_flight = self.in_flight - before.in_flight + load.in_flight;
+        let handed = load.total().saturating_sub(before.total()) as f64;
+        self.pacer.bytes -= handed;
+        if handed > 0.0 && least != u64::MAX {
+            self.handed.weight = (self.handed.weight + handed).min(self.limit.max(handed));
+            self.handed.least += handed / self.handed.weight * (least as f64 - self.handed.least);
+        }
+        self.past.note(Step {
+            at: now.as_nanos(),
+            under_way: self.under_way,
+            waiting: self.waiting,
+            limit: self.limit,
+            left: self.arrived + self.in_flight,
+            arrived: self.arrived,
+        });
     }
 
     /// Takes a report of a link. Ignores links that are not up.
@@ -291,9 +400,11 @@ impl Limit {
             && let Some(link) = self.links.get_mut(peer)
         {
             link.waits_since = now.as_nanos();
-            if std::mem::take(&mut link.is_stalled) {
-                self.under_way += link.under_way;
+            let (load, was_stalled) = (link.load, std::mem::take(&mut link.is_stalled));
+            if was_stalled {
+                self.count(load);
             }
+            self.arrived += report.arrived;
         }
         if trip > 0
             && let Some(link) = self.links.get_mut(peer)
@@ -304,60 +415,77 @@ impl Limit {
                 self.sample(now.as_nanos(), &report, trip, least);
             }
         }
-        self.set_under_way(now, peer, report.under_way);
+        self.set_load(now, peer, report.load);
+    }
+
+    const fn count(&mut self, load: Load) {
+        self.under_way += load.total();
+        self.waiting += load.waiting;
+    }
+
+    const fn uncount(&mut self, load: Load) {
+        self.under_way -= load.total();
+        self.waiting -= load.waiting;
     }
 
     fn sample(&mut self, now: u64, report: &Report, trip: u64, least: u64) {
         if now.saturating_sub(self.sampled) > IDLE {
-            // What a small limit of long ago followed is over.
-            self.limit = self.limit.max(self.config.first as f64);
+            // What the limit followed is long ago.
+            let passed = self.proven * (self.handed.least + self.config.target.as_nanos() as f64);
+            self.limit = self.limit.min(passed).max(self.config.first as f64);
+            self.proven /= 2.0;
             self.is_starting = true;
             (self.mean.weight, self.mean.delay) = (0.0, 0.0);
         }
         self.sampled = now;
         let (bytes, target) = (report.arrived as f64, self.config.target.as_nanos() as f64);
-        let is_last = bytes <= SINGLE && report.under_way == 0;
-        let delay = self.delay_of((trip - least) as f64, is_last);
-        let (load, limit_then) = self.past.at(now.saturating_sub(trip));
+        let delay = self.delay_of((trip - least) as f64, report.ack_delay.as_nanos() as f64);
+        let sent_at = now.saturating_sub(trip);
+        let Some(then) = self.past.at(sent_at).copied() else { return };
+        let arrived = self.arrived - then.arrived;
+        self.proven = self.proven.max(arrived as f64 / trip as f64);
         let mean = &mut self.mean;
         mean.weight = (mean.weight + bytes).min((self.limit * MEMORY).max(bytes));
         let share = bytes / mean.weight;
         mean.delay += share * (delay.min(OUTLIER * (mean.delay + target)) - mean.delay);
-        mean.least += share * (least as f64 - mean.least);
-        mean.load += share * (load - mean.load);
+        mean.load += share * (then.under_way as f64 - mean.load);
+        mean.waiting += share * (then.waiting as f64 - mean.waiting);
         self.is_starting &= mean.delay < target / 2.0;
-        if load < USED * limit_then || mean.load <= 0.0 {
+        if (then.under_way as f64) < USED * then.limit || mean.load <= 0.0 {
             return;
         }
-        // Packets wait for themselves, too.
-        let trip = mean.least + mean.delay;
-        let target = target.max(TARGET_BYTES * trip / mean.load);
-        let ratio = if mean.delay < target {
-            (target / mean.delay).min(if self.is_starting { START } else { GROWTH })
+        let least = self.handed.least;
+        let target = target.max(TARGET_BYTES * (least + mean.delay) / mean.load);
+        let rate = self.past.rate(sent_at, mean.delay, target);
+        self.rate += share * (rate - self.rate);
+        let passed = self.rate * (least + target) + mean.waiting;
+        let wanted = if mean.delay < target {
+            let growth = if self.is_starting { START } else { GROWTH };
+            passed.max(mean.load * (target / mean.delay).min(growth))
         } else {
-            ((mean.least + target) / trip).max(SHRINKAGE)
+            passed.max(mean.load * SHRINKAGE)
         };
         let step = (SPEED * bytes / mean.load).min(1.0);
-        self.limit += step * (mean.load * ratio - self.limit);
+        self.limit += step * (wanted - self.limit);
         self.limit = self.limit.max(self.config.least as f64);
     }
 
-    /// Returns a delay as far as it is certain. The acknowledgement of a single packet, after which
-    /// nothing is under way, may have waited for a second one (RFC 1122 section 4.2.3.2): it changes
-    /// the mean only if it does so with and without the longest wait.
-    fn delay_of(&self, delay: f64, is_last: bool) -> f64 {
-        if is_last { self.mean.delay.clamp((delay - ACK_DELAY).max(0.0), delay) } else { delay }
+    /// Returns a delay as far as it is certain. If its acknowledgement may have waited, it changes the
+    /// mean only if it does so with and without the longest wait.
+    fn delay_of(&self, delay: f64, ack_delay: f64) -> f64 {
+        if ack_delay == 0.0 { delay } else { self.mean.delay.clamp((delay - ack_delay).max(0.0), delay) }
     }
 
     /// Returns the pace in bytes per nanosecond and the bytes that may leave at once; `None` while
     /// no round trip is known.
     fn bucket(&self) -> Option<(f64, f64)> {
-        if self.mean.least == 0.0 {
+        if self.handed.least == 0.0 {
             return None;
         }
         let target = self.config.target.as_nanos() as f64;
         // Without delay, the uplink passes the limit in less time than the target would take.
-        let rate = PACE * self.limit / (self.mean.least + self.mean.delay.min(target));
+        let pace = if self.is_starting { START_PACE } else { PACE };
+        let rate = pace * self.limit / (self.handed.least + self.mean.delay.min(target));
         Some((rate, (rate * target * BURST).max(BURST_BYTES)))
     }
 
@@ -385,14 +513,18 @@ impl Limit {
             return;
         }
         self.searched = now;
+        let ack_delay = TCP_ACK_DELAY.as_nanos() as f64;
         for peer in self.links.connected().to_vec() {
             if let Some(link) = self.links.get_mut(peer)
-                && link.under_way > 0
+                && link.load.total() > 0
                 && !link.is_stalled
-                && now.saturating_sub(link.waits_since) > STALL
+                && (now.saturating_sub(link.waits_since) > STALL
+                    || self.sampled.saturating_sub(link.waits_since) as f64
+                        > LATE * (link.least() as f64 + self.mean.delay) + ack_delay)
             {
                 link.is_stalled = true;
-                self.under_way -= link.under_way;
+                let load = link.load;
+                self.uncount(load);
             }
         }
     }
@@ -423,11 +555,10 @@ impl Limit {
         Duration::from_nanos(self.mean.delay as u64)
     }
 
-    /// Returns the rate at which the bytes of the last samples arrived, in bytes per second; 0 if
-    /// it is unknown. While the limit is used, this is the node's share of the uplink.
+    /// Returns the estimated rate of the uplink in bytes per second, 0 if it is unknown: the node's
+    /// share, if others use it, too. While the limit is not used, it is too small.
     pub fn rate(&self) -> f64 {
-        let trip = self.mean.least + self.mean.delay;
-        if trip > 0.0 { self.mean.load / trip * 1e9 } else { 0.0 }
+        self.rate * 1e9
     }
 
     /// Returns the least round trip of a link in the last one to two minutes, if one is known.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
-    Latency, Losses, Network, NicDiscipline, NodeWindow, PairLatencies, Partition, QueueSize, QuicConfig,
-    Recovery, RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    Latency, Losses, Network, NicDiscipline, PairLatencies, Partition, QueueSize, QuicConfig, Recovery,
+    RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
 };
 
 use samara_engine::units::{Rate, Size, Span};
@@ -352,9 +352,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
             set(&mut quic.streams, spec.streams);
         }
     }
-    let window = |delay: Span| NodeWindow { target: delay.duration(), ..NodeWindow::default() };
-    transport.node_window = spec.node_delay.map(window);
-    transport.limit = spec.node_limit.then(LimitConfig::default);
+    transport.limit = spec.node_limit.unwrap_or(true).then(LimitConfig::default);
     if spec.ip_headers == Some(false) {
         transport.header -= std::mem::take(&mut transport.ip_header);
     }
@@ -408,7 +406,7 @@ pub(crate) fn bursts(scenario: &Scenario) -> (u64, u64) {
         return (0, packet);
     }
     let bucket = u64::from(FqCoDel::BURST_BYTES);
-    let up = if scenario.network.uplink_queue.is_some() { bucket } else { 0 };
+    let up = if scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) { bucket } else { 0 };
     let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel(_));
     (up, if is_fair { bucket.max(packet) } else { packet })
 }
@@ -423,8 +421,8 @@ pub fn nic(scenario: &Scenario) -> NicDiscipline {
         (Some(UplinkQueue::Fifo { time: None, size }), _) => {
             NicDiscipline::DropTail(QueueSize::Bytes(size.map_or(0, Size::bytes)))
         }
-        (None, Interface::RoundRobin) => NicDiscipline::RoundRobin,
-        (None, Interface::Fifo) => NicDiscipline::Fifo,
+        (None | Some(UplinkQueue::Host {}), Interface::RoundRobin) => NicDiscipline::RoundRobin,
+        (None | Some(UplinkQueue::Host {}), Interface::Fifo) => NicDiscipline::Fifo,
     }
 }
 

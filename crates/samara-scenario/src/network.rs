@@ -28,8 +28,8 @@ pub struct Network {
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
     pub interface: Interface,
-    /// Queue between the connections of a host and its uplink, which replaces `interface`. Default:
-    /// none, so that packets wait in their connections and the uplink drops nothing.
+    /// Where packets wait for the uplink of a host. Any kind but `host` replaces `interface`. Default:
+    /// `{ kind = "host" }`.
     pub uplink_queue: Option<UplinkQueue>,
     /// Treatment of packets that find a downlink busy.
     pub downlink_queue: Queue,
@@ -184,10 +184,15 @@ pub enum Queue {
     FqCodel(FairQueue),
 }
 
-/// Queue between the connections of a host and its uplink.
+/// The queue before the uplink of a host: in its own interface, or behind it, in a router.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, tag = "kind", expecting = "a table such as { kind = \"fq-codel\" }")]
 pub enum UplinkQueue {
+    /// The host's own interface is the bottleneck: packets wait in their connections, `interface`
+    /// says how these share the uplink, and nothing is dropped. One order over all links chooses the
+    /// next copy when the uplink is free.
+    #[serde(rename = "host")]
+    Host {},
     /// Fair queues with controlled delay (RFC 8290), in front of a token bucket of 1,500 bytes.
     /// Packets leave their connections as soon as windows and pacing allow.
     #[serde(rename = "fq-codel")]
@@ -207,6 +212,13 @@ pub enum UplinkQueue {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
     },
+}
+
+impl UplinkQueue {
+    /// Returns true if packets leave the host before they wait for its uplink.
+    pub const fn is_behind(self) -> bool {
+        !matches!(self, Self::Host {})
+    }
 }
 
 /// Queues of flows, each with controlled delay.

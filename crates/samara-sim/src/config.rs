@@ -30,26 +30,6 @@ pub struct SimConfig {
     pub downlink_queue: DownlinkQueue,
 }
 
-/// A limit of the bytes in flight over all links of a host, with one order over all links and QUIC. It
-/// adapts so that packets wait no longer than `target` before the uplink.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NodeWindow {
-    /// The limit at the start, in bytes.
-    pub first: u64,
-    /// The least limit, in bytes.
-    pub least: u64,
-    /// Tolerated increase of round trips.
-    pub target: Duration,
-}
-
-impl Default for NodeWindow {
-    /// The product of 20 Mbit/s and 100 ms at first, that of 1.6 Mbit/s at least, and the delay that
-    /// two packets of 1,500 bytes take at 1 Mbit/s.
-    fn default() -> Self {
-        Self { first: 256 << 10, least: 20 << 10, target: Duration::from_millis(25) }
-    }
-}
-
 /// The properties of one host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostConfig {

@@ -22,7 +22,7 @@ mod world;
 
 pub use config::{
     DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
-    NicDiscipline, NodeWindow, PairLatencies, Partition, QueueSize, SimConfig,
+    NicDiscipline, PairLatencies, Partition, QueueSize, SimConfig,
 };
 pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
 pub use downlink::CoDel;

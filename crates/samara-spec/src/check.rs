@@ -274,7 +274,9 @@ impl Checks<'_> {
                 (None, Some(size)) => self.sizes("network.uplink_queue.size", size, 3_000, 1 << 30),
             }
         }
-        if network.uplink_queue.is_some() && network.interface != Interface::RoundRobin {
+        if network.uplink_queue.is_some_and(UplinkQueue::is_behind)
+            && network.interface != Interface::RoundRobin
+        {
             self.wrong(
                 "network.interface",
                 format!(
@@ -408,20 +410,13 @@ impl Checks<'_> {
             // The number of the frame is the least that a receiver needs.
             self.range("transport.datagram_header", bytes, 4, 256);
         }
-        if spec.node_delay.is_some_and(|delay| delay.nanos() == 0) {
-            self.wrong("transport.node_delay", "is 0; expected a time such as \"25 ms\"");
-        }
         let of_one_kind = [
             ("unsent", spec.unsent.is_some(), TransportKind::Tcp, "\"tcp\""),
             ("http2_window", spec.http2_window.is_some(), TransportKind::Grpc, "\"grpc\""),
             ("datagram_header", spec.datagram_header.is_some(), TransportKind::Datagram, "\"datagram\""),
-            ("node_delay", spec.node_delay.is_some(), TransportKind::Quic, "\"quic\""),
         ];
-        if spec.node_limit && !matches!(spec.kind, TransportKind::Tcp | TransportKind::Quic) {
+        if spec.node_limit.is_some() && !matches!(spec.kind, TransportKind::Tcp | TransportKind::Quic) {
             self.wrong("transport.node_limit", "belongs to kind = \"tcp\" or \"quic\"; remove it");
-        }
-        if spec.node_limit && spec.node_delay.is_some() {
-            self.wrong("transport.node_limit", "is one of two limits; remove transport.node_delay");
         }
         for (key, is_given, kind, name) in of_one_kind {
             if is_given && spec.kind != kind {
@@ -589,13 +584,9 @@ impl Checks<'_> {
         self.schedules(scenario, schedules, &gossipsub.policies);
         let config = gossipsub.build(None);
         self.period("protocol.heartbeat", Span::from_nanos(config.heartbeat_interval.as_nanos() as u64));
-        if scenario.transport.node_delay.is_some() && config.sending.dispatch != Dispatch::Node {
-            let message = "has an effect only on one order over all links; set protocol.dispatch = \"node\"";
-            self.wrong("transport.node_delay", message);
-        }
-        if scenario.transport.node_limit {
+        if scenario.transport.node_limit.is_some() {
             let is_ordered = config.sending.dispatch == Dispatch::Node;
-            if !is_ordered || scenario.network.uplink_queue.is_none() {
+            if !is_ordered || !scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) {
                 let message = "needs one order over all links and a queue behind the sockets; set \
                                protocol.dispatch = \"node\" and network.uplink_queue";
                 self.wrong("transport.node_limit", message);

@@ -46,14 +46,10 @@ pub struct TransportSpec {
     /// Quic and datagram: whether links carry the headers of IP and UDP, 28 bytes for each packet.
     /// Default: true. Some simulators count UDP payloads only.
     pub ip_headers: Option<bool>,
-    /// Quic, with one order over all links: tolerated increase of round trips. Nodes limit the bytes in
-    /// flight over all links, so that copies wait where they can be withdrawn, and not before the
-    /// uplink. Default: no limit.
-    pub node_delay: Option<Span>,
     /// Tcp and quic, with one order over all links and `network.uplink_queue`: whether nodes limit what
     /// they have under way over all links by the delay of the queue before the uplink, as programs on
-    /// sockets can, so that copies wait where they can be withdrawn. The tolerated delay is 15 ms.
-    pub node_limit: bool,
+    /// sockets can, so that copies wait where they can be withdrawn. Default: true.
+    pub node_limit: Option<bool>,
     /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
     /// of frame and fragment and an authentication tag.
     pub datagram_header: Option<u32>,

@@ -70,7 +70,8 @@ pub(crate) fn text(
             reuse_port: !is_planned,
             idle_timeout: Span::from_millis(3_600_000),
             max_connections: scenario.network.nodes.max(16) * 2,
-            limit: limit(scenario),
+            // Before the host's own interface, a real node has nothing else to know its uplink by.
+            limit: scenario.transport.node_limit.unwrap_or(true),
             ..Network::default()
         },
         // Other implementations know the values of presets, not which of them follow a key.
@@ -105,12 +106,6 @@ pub(crate) fn text(
     defaults.remove("gossipsub");
     remove_defaults(&mut file, &defaults);
     toml::to_string(&file).map_err(|error| error.to_string())
-}
-
-/// Returns whether nodes limit what they have under way. Before the host's own interface a simulated
-/// node knows when its uplink is free, and has no limit; a real one has nothing else to know it by.
-fn limit(scenario: &Scenario) -> bool {
-    scenario.transport.node_limit || scenario.network.uplink_queue.is_none()
 }
 
 /// Removes keys with their default values, which other implementations need not know.

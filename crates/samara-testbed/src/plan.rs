@@ -276,10 +276,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "transport.recovery: real nodes have that of the kernel; remove it for the testbed",
         ),
         (
-            scenario.transport.node_delay.is_some(),
-            "transport.node_delay: streams of libp2p report no round trips; remove it for the testbed",
-        ),
-        (
             regions.is_some_and(|regions| regions.gateway.is_some()),
             "network.regions.gateway: gateways exist in the simulator only; remove it for the testbed",
         ),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use samara_gossipsub::config::Parameters;
-use samara_scenario::Queue;
 use samara_scenario::topology::Graph;
+use samara_scenario::{Queue, UplinkQueue};
 use samara_spec::messages::{FLOODSUB, PLUMTREE, RANDOMSUB};
 use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
 
@@ -34,12 +34,6 @@ pub(crate) fn gossipsub(draw: &mut Draw) {
     draw.maybe(0.3, "protocol.answers", &["frame-per-message", "one-frame"]);
     if draw.chance(0.3) {
         spread(draw);
-    }
-    // Only QUIC has a stack here.
-    if draw.has("transport.stack") && draw.chance(0.5) {
-        let delay = draw.pick(&["5 ms", "35 ms"]);
-        draw.set("transport.node_delay", delay);
-        draw.set("protocol.dispatch", "node");
     }
     sending(draw);
 }
@@ -176,7 +170,7 @@ pub(crate) fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
     let mut settled = 2 * heartbeat + 12 * (latency + network.jitter.duration()) + Duration::from_secs(1);
     let is_lossless = network.loss.fraction() == 0.0
         && network.downlink_queue == Queue::default()
-        && network.uplink_queue.is_none();
+        && !network.uplink_queue.is_some_and(UplinkQueue::is_behind);
     if !is_lossless {
         // Handshakes are tried again after 1, 2 and 4 s.
         settled += Duration::from_secs(7);

@@ -124,8 +124,15 @@ impl Draw {
             self.set("network.downlink_queue", fair);
         }
         if !is_fifo && self.chance(0.2) {
-            let fair = self.fair_queue();
-            self.set("network.uplink_queue", fair);
+            let queue = if self.chance(0.5) {
+                self.fair_queue()
+            } else {
+                let mut fifo = toml::Table::new();
+                fifo.insert("kind".to_owned(), "fifo".into());
+                fifo.insert("time".to_owned(), self.pick(&["30 ms", "300 ms", "2 s"]).into());
+                fifo
+            };
+            self.set("network.uplink_queue", queue);
         }
         uplink.min(downlink)
     }

@@ -360,3 +360,13 @@ fn limit_over_all_links_gives_one_order_its_gain_behind_a_router() {
         assert_eq!(with.run.digest, outcome("true", 3).run.digest);
     }
 }
+
+#[test]
+fn a_queue_in_the_own_interface_is_the_default() {
+    let digest = |set: &[(&str, &str)]| {
+        let set = [&[("network.nodes", "150")], set].concat();
+        outcomes::<ColumnsData>(&loaded("peerdas", &set, &["node-wide"], Some(1)), 1).remove(0).run.digest
+    };
+    assert_eq!(digest(&[("network.uplink_queue", "{ kind = \"host\" }")]), digest(&[]));
+    assert_ne!(digest(&[("network.uplink_queue", "{ kind = \"fair\" }")]), digest(&[]));
+}

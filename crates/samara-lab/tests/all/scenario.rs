@@ -302,9 +302,7 @@ payload | columns.pieces.omitted | 32 | is 32 of 32 pieces; expected fewer
 payload | columns.pieces.id_size | 19 B | is 19 B; expected 20 B to 1 KiB
 payload | columns.custody_needed | 3 | comes without pieces;
 payload | protocol.spread.pull.retry | 0 ms | found 0ns, expected more than 0
-peerdas | transport.node_delay | 5 ms | belongs to kind = "quic"; remove it
 payload | protocol.spread | 2 | found 2; expected a table
-payload | transport.node_delay | 0 ms | is 0; expected a time such as "25 ms"
 peerdas | protocol.preset | true | found true; expected one of `spec`, `ethereum`
 peerdas | network.topology | ring | found "ring"; expected a table with the keys kind, degree,
 peerdas | protocol.schedule_publish | sequential | policy, such as { kind = "sequential" }
@@ -313,12 +311,12 @@ peerdas | network.downlink_queue.kind | true | found true; expected a name
 peerdas | network.downlink_queue.kind | red | found `red`; expected one of `drop-tail`, `codel`, `fq-codel`
 peerdas | network.downlink_queue | { kind = "fq-codel", buckets = 0 } | is 0; allowed is 1 to 32768
 peerdas | network.uplink_queue | codel | expected a table such as { kind = "fq-codel" }
-peerdas | network.uplink_queue.kind | codel | found `codel`; expected one of `fq-codel`, `fair`, `fifo`
+peerdas | network.uplink_queue.kind | codel | found `codel`; expected one of `host`, `fq-codel`, `fair`, `fifo`
 peerdas | network.uplink_queue | { kind = "fifo" } | needs either `time` (such as "500 ms") or `size`
 peerdas | network.uplink_queue | { kind = "fifo", time = "1 s", size = "1 MiB" } | needs either `time`
 peerdas | network.uplink_queue | { kind = "fifo", time = "0 s" } | allowed is 1 ms to 60 s
 peerdas | network.uplink_queue | { kind = "fifo", size = "1 kB" } | allowed is 3 kB to 1 GiB
-peerdas | transport.node_limit | true | needs one order over all links and a queue behind the sockets
+peerdas | transport.node_limit | false | needs one order over all links and a queue behind the sockets
 peerdas | network.uplink_queue | { kind = "fair", target = "5 ms" } | unknown key `target`
 peerdas | network.uplink_queue | { kind = "fq-codel", quantum = "20 B" } | allowed is 256 B to 1 MiB
 peerdas | network.downlink_queue | { kind = "drop-tail" } | missing key `size`

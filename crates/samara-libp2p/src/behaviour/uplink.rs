@@ -14,7 +14,7 @@ use futures::FutureExt;
 use futures_timer::Delay;
 use libp2p::PeerId;
 use samara_engine::outbox::{Room, Weight};
-use samara_engine::uplink::{Limit, LimitConfig, Report};
+use samara_engine::uplink::{Limit, LimitConfig, Load, Report, TCP_ACK_DELAY};
 use samara_engine::{PeerId as Handle, Time};
 
 use super::Behaviour;
@@ -30,6 +30,9 @@ const READ_EVERY_MAX: Duration = Duration::from_millis(5);
 /// Bytes that were handed over and have not reached the transport for this long do not leave at
 /// once: the peer does not read its stream.
 const STALLED_AFTER: Duration = Duration::from_millis(50);
+
+/// The most bytes of a packet on an Ethernet. TCP may delay the acknowledgement of a single one.
+const PACKET: u64 = 1_500;
 
 /// A round trip that differs from the weight of the link by this share is news.
 const WEIGHT_SHARE: f64 = 0.1;
@@ -120,9 +123,9 @@ impl Gauge {
     }
 
     /// Returns the bytes that are under way or about to be.
-    pub(super) fn load(&self) -> u64 {
+    pub(super) fn load(&self) -> Load {
         let waiting = if self.is_stalled { self.reading.unsent } else { self.waiting() };
-        self.reading.under_way + waiting.min(self.free())
+        Load { in_flight: self.reading.under_way, waiting: waiting.min(self.free()) }
     }
 
     /// Returns the bytes that would leave at once.
@@ -166,7 +169,7 @@ impl Behaviour {
         if !uplink.loaded.contains(&handle) {
             uplink.loaded.push(handle);
         }
-        uplink.limit.set_under_way(now, handle, gauge.load());
+        uplink.limit.set_load(now, handle, gauge.load());
     }
 
     pub(super) fn meter_down(&mut self, handle: Handle) {
@@ -190,7 +193,7 @@ impl Behaviour {
             uplink.loaded.push(handle);
         }
         gauge.handed += bytes as u64;
-        uplink.limit.set_under_way(now, handle, gauge.load());
+        uplink.limit.set_load(now, handle, gauge.load());
     }
 
     /// Reads the links that have something under way, if it is time.
@@ -215,19 +218,21 @@ impl Behaviour {
         };
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         let Some(connection) = peer.active() else {
-            uplink.limit.set_under_way(now, handle, 0);
+            uplink.limit.set_load(now, handle, Load::default());
             return false;
         };
         let Some(gauge) = &mut connection.gauge else { return false };
         let before = gauge.reading.acknowledged;
         if !gauge.read(now, connection.in_flight_bytes) {
             gauge.is_loaded = false;
-            uplink.limit.set_under_way(now, handle, 0);
+            uplink.limit.set_load(now, handle, Load::default());
             return false;
         }
         let arrived = gauge.reading.acknowledged.saturating_sub(before);
-        let under_way = gauge.load();
-        uplink.limit.report(now, handle, Report { arrived, round_trip: gauge.reading.round_trip, under_way });
+        let ack_delay = if arrived <= PACKET { TCP_ACK_DELAY } else { Duration::ZERO };
+        let round_trip = gauge.reading.round_trip;
+        let report = Report { arrived, round_trip, ack_delay, load: gauge.load() };
+        uplink.limit.report(now, handle, report);
         if arrived > 0 {
             gauge.weigh(self.driver.outbox(), handle);
         }

@@ -3,7 +3,6 @@
 
 mod connection;
 mod packets;
-mod window;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
-use samara_engine::uplink::{Limit, Report};
+use samara_engine::uplink::{Limit, Report, TCP_ACK_DELAY};
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::config::{NicDiscipline, SimConfig};
@@ -24,7 +23,7 @@ use crate::node::{Node, Order};
 use crate::packet::{Packet, take_arrivals};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::ConnectionStats;
-use crate::transport::{Connection, Control, FRAME_BYTES_MAX, Sender};
+use crate::transport::{Connection, Control, FRAME_BYTES_MAX, Sender, Transport};
 use crate::world::{World, host_of};
 
 /// An action of a host at a given time.
@@ -103,7 +102,6 @@ pub(crate) struct Host<F: Frame> {
     /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
     pub(super) outbox_dry: bool,
     pub(super) dispatch: Dispatch,
-    window: Option<window::Window>,
     /// The limit over all links, with one order over them.
     pub(super) limit: Option<Box<Limit>>,
     pub(super) frames_written: u64,
@@ -162,7 +160,6 @@ impl<F: Frame> Host<F> {
             links_with_data: 0,
             outbox_dry: true,
             dispatch,
-            window: world.config.transport.node_window.map(window::Window::new),
             limit: limit_of(dispatch, &world.config),
             frames_written: 0,
             packets_sent: 0,
@@ -585,31 +582,22 @@ impl<F: Frame> Host<F> {
         self.refresh(now, slot, world);
     }
 
-    /// Returns the bytes in flight over all links.
-    fn in_flight(&self) -> u64 {
-        self.links.iter().map(|link| link.sender.flight().0).sum()
-    }
-
-    /// Tells the limit what a link has in flight.
+    /// Tells the limit what a link has under way.
     pub(super) fn note_load(&mut self, now: u64, slot: u32) {
         if let Some(limit) = &mut self.limit {
-            let (under_way, _) = self.links[slot as usize].sender.load();
-            limit.set_under_way(Time::from_nanos(now), PeerId(slot), under_way);
+            limit.set_load(Time::from_nanos(now), PeerId(slot), self.links[slot as usize].sender.flow().load);
         }
     }
 
-    /// Tells the limit about an acknowledgement on a link that had so many bytes in flight.
-    pub(super) fn note_acknowledged(&mut self, now: u64, slot: u32, before: u64, flight: u64) {
-        if let Some(mut window) = self.window {
-            let (after, trip, least) = self.links[slot as usize].sender.flight();
-            let bytes = flight.saturating_sub(after);
-            window.acknowledged(bytes, (trip, least), self.in_flight() + bytes);
-            self.window = Some(window);
-        }
+    /// Tells the limit about an acknowledgement on a link on which so many bytes had arrived before.
+    pub(super) fn note_acknowledged(&mut self, now: u64, slot: u32, before: u64, transport: &Transport) {
         let Some(limit) = &mut self.limit else { return };
-        let (under_way, trip) = self.links[slot as usize].sender.load();
-        let arrived = before.saturating_sub(under_way);
-        let report = Report { arrived, round_trip: Duration::from_nanos(trip), under_way };
+        let flow = self.links[slot as usize].sender.flow();
+        let arrived = flow.arrived.saturating_sub(before);
+        let is_single = arrived <= u64::from(transport.mss) && matches!(transport.control, Control::Tcp(_));
+        let ack_delay = if is_single { TCP_ACK_DELAY } else { Duration::ZERO };
+        let report =
+            Report { arrived, round_trip: Duration::from_nanos(flow.trip), load: flow.load, ack_delay };
         limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 
@@ -630,11 +618,6 @@ impl<F: Frame> Host<F> {
     /// withdrawn until then.
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
-            if self.window.is_some_and(|window| !window.admits(self.in_flight())) {
-                self.pull_urgent(now, world);
-                self.outbox_dry = true;
-                return;
-            }
             if let Some(limit) = &mut self.limit
                 && limit.room(Time::from_nanos(now)) == 0
             {

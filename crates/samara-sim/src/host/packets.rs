@@ -129,7 +129,7 @@ impl<F: Frame> Host<F> {
         let transport = &world.config.transport;
         let sender = &mut self.links[slot as usize].sender;
         let srtt = sender.srtt();
-        let (in_flight, flight) = (sender.load().0, sender.flight().0);
+        let arrived = sender.flow().arrived;
         let is_news = sender.take_ack(ack, now, transport);
         // An old acknowledgement, overtaken on its way, may say that the window is closed: its
         // probes have a timer.
@@ -137,7 +137,7 @@ impl<F: Frame> Host<F> {
         if !is_news {
             return;
         }
-        self.note_acknowledged(now, slot, in_flight, flight);
+        self.note_acknowledged(now, slot, arrived, transport);
         let sender = &self.links[slot as usize].sender;
         if sender.srtt() != srtt {
             let seconds = sender.srtt() as f64 / 1e9;

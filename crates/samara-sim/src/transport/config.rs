@@ -6,7 +6,6 @@ use super::http2::Http2Config;
 use super::mconn::MConnectionConfig;
 use super::quic::QuicConfig;
 use super::tcp::TcpConfig;
-use crate::config::NodeWindow;
 
 use samara_engine::uplink::LimitConfig;
 
@@ -32,8 +31,6 @@ pub struct Transport {
     pub control: Control,
     /// The layer between the outbox and the transport.
     pub connection: Connection,
-    /// A limit over all links of a host with QUIC, in place of `limit`.
-    pub node_window: Option<NodeWindow>,
     /// The limit over all links of a host, with one order over them, TCP or QUIC, and a queue behind the
     /// connections ([`NicDiscipline`](crate::NicDiscipline)).
     pub limit: Option<LimitConfig>,

@@ -12,7 +12,7 @@ use super::backlog::{Backlog, cut};
 use super::config::{Control, Framing, Transport};
 use super::quic::{IP_UDP_HEADER, UDP_PAYLOAD};
 pub(crate) use super::tcp::{hello_bytes, wire_bytes};
-use super::{Ack, AckNeed, LossRecovery, Outgoing, SendHalf};
+use super::{Ack, AckNeed, Flow, LossRecovery, Outgoing, SendHalf};
 use crate::error::{ConfigError, ensure};
 
 /// Bytes before the fragment in a datagram: the number of the frame (4), the fragment's index and
@@ -106,8 +106,8 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
 pub(crate) struct NoRecovery;
 
 impl LossRecovery for NoRecovery {
-    fn load(&self) -> (u64, u64) {
-        (0, 0)
+    fn flow(&self) -> Flow {
+        Flow::default()
     }
 
     fn srtt(&self) -> u64 {

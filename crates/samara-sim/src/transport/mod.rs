@@ -16,6 +16,7 @@ mod tests;
 
 use samara_engine::Frame;
 use samara_engine::outbox::Room;
+use samara_engine::uplink::Load;
 
 pub use config::{Connection, Control, Framing, Transport};
 
@@ -150,6 +151,17 @@ impl<F> From<Segment<F>> for Outgoing<F> {
     }
 }
 
+/// What a sender knows about its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flow {
+    /// What was written and has neither arrived nor is lost.
+    pub(crate) load: Load,
+    /// Bytes that have arrived, ever.
+    pub(crate) arrived: u64,
+    /// The last round trip in nanoseconds; 0 before the first one.
+    pub(crate) trip: u64,
+}
+
 /// Limits the data in flight, and repairs losses. Times in nanoseconds.
 pub(crate) trait LossRecovery {
     /// Returns the smoothed round-trip time, 0 if unknown.
@@ -158,15 +170,8 @@ pub(crate) trait LossRecovery {
     /// Returns the congestion window in packets.
     fn cwnd(&self) -> f64;
 
-    /// Returns the bytes that were written and neither arrived nor are lost, and the last round trip; zeros
-    /// without acknowledgements.
-    fn load(&self) -> (u64, u64);
-
-    /// Returns the bytes in flight, the last round trip and the least one; zeros if the transport does
-    /// not count bytes.
-    fn flight(&self) -> (u64, u64, u64) {
-        (0, 0, 0)
-    }
+    /// Returns what the sender knows about its bytes; zeros without acknowledgements.
+    fn flow(&self) -> Flow;
 
     /// Returns true if the next packet waits for its time and not for the window: QUIC's pacing.
     fn is_held(&self) -> bool {
@@ -269,8 +274,7 @@ impl<F: Frame> Sender<F> {
         held(self: &Self, now: u64) -> Option<Cause>;
         .recovery window_cause(self: &Self) -> Cause;
         .recovery srtt(self: &Self) -> u64;
-        .recovery load(self: &Self) -> (u64, u64);
-        .recovery flight(self: &Self) -> (u64, u64, u64);
+        .recovery flow(self: &Self) -> Flow;
         .recovery cwnd(self: &Self) -> f64;
         .recovery is_held(self: &Self) -> bool;
         .recovery timer_at(self: &Self) -> u64;

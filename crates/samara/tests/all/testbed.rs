@@ -482,12 +482,6 @@ fn rejects_what_rust_lacks() {
 fn rejects_settings_that_only_simulated_blocks_have() {
     for (scenario, from, to, key) in [
         (PIECES, "parity = 48", "parity = 48\nsilent = \"20 %\"", "columns.pieces"),
-        (
-            PIECES,
-            "[columns]",
-            "[transport]\nkind = \"quic\"\nnode_delay = \"35 ms\"\n[columns]",
-            "transport.node_delay",
-        ),
         (CELLS, "hits = ", "upgraded = \"50 %\"\nhits = ", "columns.cells.upgraded"),
     ] {
         let mut testbed = Testbed::start("blocks-refused", &scenario.replace(from, to), &[]);

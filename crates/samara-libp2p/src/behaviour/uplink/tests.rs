@@ -156,11 +156,18 @@ fn copies_wait_for_the_limit_and_urgent_frames_do_not() {
     (1..=4).for_each(|number| node.connect(number, true));
     node.publish(20);
     let limit = LimitConfig::default().first;
+    // The pacer lets the first bytes out over a round trip.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while node.behaviour.uplink().unwrap().under_way_bytes < limit {
+        assert!(Instant::now() < deadline, "{:?}", node.behaviour.uplink());
+        wait();
+        node.settle();
+    }
     let uplink = node.behaviour.uplink().unwrap();
     assert_eq!((uplink.limit_bytes, uplink.metered_links, uplink.other_links), (limit, 4, 0));
     assert!((limit..limit + FRAME_BYTES + 100).contains(&uplink.under_way_bytes), "{uplink:?}");
     assert!(node.handed() < limit + FRAME_BYTES + 4 * 1000, "{}", node.handed());
-    assert!(node.behaviour.pending() > 70);
+    assert!(node.behaviour.pending() > 60);
 
     // Every peer learns of another topic meanwhile.
     let before: Vec<usize> = node.links.iter().map(|link| link.subscriptions).collect();
@@ -180,6 +187,7 @@ fn copies_wait_for_the_limit_and_urgent_frames_do_not() {
         assert!(rounds < 20, "{:?}", node.behaviour.uplink());
     }
     assert!(rounds > 2, "{rounds}");
+    node.settle();
     assert!(node.handed() > 80 * FRAME_BYTES);
     assert!(node.behaviour.uplink().unwrap().limit_bytes > limit);
 }

@@ -58,6 +58,8 @@ pub(super) struct Recovery {
     /// Bytes that are neither acknowledged nor lost; the next field counts their packets.
     pub(super) in_flight: u64,
     in_flight_packets: u32,
+    /// Bytes that were acknowledged, ever.
+    pub(super) acknowledged: u64,
     /// One more than the largest packet that was acknowledged.
     acknowledged_to: u32,
     /// The time at which the next overtaken packet counts as lost; `u64::MAX` if there is none.
@@ -76,6 +78,7 @@ impl Recovery {
             packets: VecDeque::new(),
             in_flight: 0,
             in_flight_packets: 0,
+            acknowledged: 0,
             acknowledged_to: 0,
             loss_at: u64::MAX,
             last_sent: 0,
@@ -165,6 +168,7 @@ impl Recovery {
             let sent = &mut self.packets[index];
             if sent.state == State::InFlight {
                 sent.state = State::Acknowledged;
+                self.acknowledged += u64::from(sent.bytes);
                 self.in_flight -= u64::from(sent.bytes);
                 self.in_flight_packets -= 1;
                 let number = self.first + index as u32;
@@ -243,11 +247,6 @@ impl Rtt {
             least: 0,
             first_sample_at: None,
         }
-    }
-
-    /// Returns the last round trip and the least one, in nanoseconds.
-    pub(super) const fn last_and_least(&self) -> (u64, u64) {
-        (self.latest, self.least)
     }
 
     /// Returns the last round trip without the delay of its acknowledgement, 0 before the first sample.

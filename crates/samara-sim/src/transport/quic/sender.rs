@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use samara_engine::outbox::Room;
+use samara_engine::uplink::Load;
 
 use super::congestion::{NewReno, Pacer};
 use super::receiver::Ranges;
@@ -10,7 +11,7 @@ use super::recovery::{News, Recovery, Sent};
 use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
 use crate::explain::Cause;
 use crate::transport::backlog::{Backlog, Segment};
-use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
+use crate::transport::{Ack, Flow, LossRecovery, Outgoing, SendHalf, Transport};
 
 /// Number of packets per probe timeout (RFC 9002 section 6.2.4 allows one or two; quic-go and quinn
 /// send two).
@@ -216,13 +217,12 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.congestion.packets()
     }
 
-    fn load(&self) -> (u64, u64) {
-        (self.recovery.in_flight + self.unsent, self.recovery.rtt.last())
-    }
-
-    fn flight(&self) -> (u64, u64, u64) {
-        let (trip, least) = self.recovery.rtt.last_and_least();
-        (self.recovery.in_flight, trip, least)
+    fn flow(&self) -> Flow {
+        Flow {
+            load: Load { in_flight: self.recovery.in_flight, waiting: self.unsent },
+            arrived: self.recovery.acknowledged,
+            trip: self.recovery.rtt.last(),
+        }
     }
 
     fn is_held(&self) -> bool {

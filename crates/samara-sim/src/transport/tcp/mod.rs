@@ -32,7 +32,6 @@ impl Transport {
             handshake_round_trips: 4,
             control: Control::Tcp(TcpConfig::default()),
             connection: Connection::Direct,
-            node_window: None,
             limit: None,
             dead_peer_timeout: Duration::from_secs(40),
         }

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use samara_engine::outbox::Room;
+use samara_engine::uplink::Load;
 
 use super::cubic::Cubic;
 use super::{Congestion, Recovery, RtoFloor, SendBuffer, TcpConfig};
 use crate::explain::Cause;
 use crate::packet::Sack;
 use crate::transport::backlog::{Backlog, Run, Segment};
-use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport};
+use crate::transport::{Ack, Flow, LossRecovery, Outgoing, SendHalf, Transport};
 
 /// The sender of one direction. Times in nanoseconds.
 #[derive(Debug)]
@@ -28,8 +29,9 @@ pub(crate) struct Sender<F> {
     cubic: Option<Box<Cubic>>,
     pub(crate) rtt: RttEstimator,
     last_sent: u64,
-    /// Bytes of the segments from `una` on.
+    /// Bytes of the segments from `una` on, and of those before.
     outstanding: u64,
+    arrived: u64,
     /// The time at which the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
     /// The time of the first timeout since the last new acknowledgement; 0 if there was none.
@@ -109,6 +111,7 @@ impl<F: Clone> Sender<F> {
             rtt: RttEstimator::new(),
             last_sent: 0,
             outstanding: 0,
+            arrived: 0,
             rto_at: u64::MAX,
             stalled_since: 0,
             holes: None,
@@ -237,7 +240,9 @@ impl<F: Clone> Sender<F> {
 
     fn advance(&mut self, una: u32, echo: u32, now: u64, transport: &Transport) {
         let round_trip = u64::from(timestamp(now).wrapping_sub(echo)) * 1000;
-        self.outstanding -= self.backlog.bytes(self.una, una, transport);
+        let bytes = self.backlog.bytes(self.una, una, transport);
+        self.outstanding -= bytes;
+        self.arrived += bytes;
         self.una = una;
         self.stalled_since = 0;
         self.rtt.backoff = 0;
@@ -390,10 +395,18 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.cwnd
     }
 
-    /// Segments that are lost or have arrived beyond a hole count as full ones.
-    fn load(&self) -> (u64, u64) {
-        let absent = self.holes.as_ref().map_or(0, |holes| holes.board.absent());
-        (self.outstanding.saturating_sub(u64::from(absent) * u64::from(SEGMENT)), self.rtt.last)
+    /// Segments in flight, and those that are lost or have arrived beyond a hole, count as full ones.
+    fn flow(&self) -> Flow {
+        let bytes = |segments: u32| u64::from(segments) * u64::from(SEGMENT);
+        let board = self.holes.as_ref().map(|holes| &holes.board);
+        let absent = board.map_or(0, Scoreboard::absent);
+        let under_way = self.outstanding.saturating_sub(bytes(absent));
+        let in_flight = bytes(self.pipe()).min(under_way);
+        Flow {
+            load: Load { in_flight, waiting: under_way - in_flight },
+            arrived: self.arrived + bytes(board.map_or(0, |board| board.sacked)),
+            trip: self.rtt.last,
+        }
     }
 
     fn window_cause(&self) -> Cause {
