@@ -39,14 +39,28 @@ pub(crate) enum Order {
     Limited,
 }
 
-impl Order {
-    /// Returns the order of the implementation with this name.
-    pub(crate) fn of(name: &str) -> Self {
-        match name {
-            "one-order" => Self::Node,
-            "one-order-limited" => Self::Limited,
-            _ => Self::PerLink,
-        }
+/// What carries the streams of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// TCP, Noise and Yamux, over libp2p's transport.
+    Tcp,
+    /// TCP, Noise and Yamux, over this crate's transport.
+    MeteredTcp,
+    /// libp2p's QUIC.
+    Quic,
+    /// This crate's QUIC.
+    MeteredQuic,
+}
+
+/// Returns the order and the transport of the implementation with this name.
+pub(crate) fn setup(name: &str) -> (Order, Transport) {
+    match name {
+        "one-order" => (Order::Node, Transport::Tcp),
+        "one-order-limited" => (Order::Limited, Transport::MeteredTcp),
+        "quic" => (Order::PerLink, Transport::MeteredQuic),
+        "libp2p-quic" => (Order::PerLink, Transport::Quic),
+        "quic-limited" => (Order::Limited, Transport::MeteredQuic),
+        _ => (Order::PerLink, Transport::Tcp),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Compares throughput, latency and memory of samara-net with rust-libp2p's gossipsub and
 //! go-libp2p-pubsub under equal configuration and load: `cargo run --release -p samara-libp2p
-//! --example throughput -- [ROUNDS [SECONDS [speed | memory | limit]]]`.
+//! --example throughput -- [ROUNDS [SECONDS [speed | memory | limit | quic]]]`.
 //!
-//! Every node is a separate process on loopback, over TCP, Noise and Yamux. A round covers all
-//! message lengths, and each measurement covers all implementations, whose order changes from round
-//! to round. Messages have no author and no signature, and their ids are hashes of their content:
+//! Every node is a separate process on loopback, over TCP, Noise and Yamux, or over QUIC. A round
+//! covers all message lengths, and each measurement covers all implementations, whose order changes
+//! from round to round. Messages have no author and no signature, and their ids are hashes of their content:
 //! the benchmark measures the protocol, not the cryptography of messages. See
 //! docs/guides/sockets.md. `limit` compares one order over all links with and without the limit of
-//! what a node has under way.
+//! what a node has under way. `quic` compares this crate's QUIC with libp2p's under the same behaviour,
+//! and the former with one order and the limit.
 
 mod cluster;
 mod histogram;
@@ -23,7 +24,7 @@ use libp2p::gossipsub;
 
 use crate::cluster::{Cluster, Implementation, Node};
 use crate::histogram::median;
-use crate::implementation::{Anyhow, Order};
+use crate::implementation::Anyhow;
 use crate::table::Table;
 
 const NODES: usize = 5;
@@ -63,15 +64,19 @@ fn main() -> Anyhow<()> {
             let orders = [this("one-order")?, this("one-order-limited")?];
             compare(&orders, rounds.parse()?, seconds.parse()?, true, false)
         }
-        _ => Err("expected: [ROUNDS [SECONDS [speed | memory | limit]]]".into()),
+        [rounds, seconds, "quic"] => {
+            let transports = [this("quic")?, this("libp2p-quic")?, this("quic-limited")?];
+            compare(&transports, rounds.parse()?, seconds.parse()?, true, false)
+        }
+        _ => Err("expected: [ROUNDS [SECONDS [speed | memory | limit | quic]]]".into()),
     }
 }
 
 #[tokio::main]
 async fn node(which: &str, index: usize, of: usize) -> Anyhow<()> {
     match which {
-        "rust-libp2p" => node::run::<gossipsub::Behaviour>(Order::PerLink, index, of).await,
-        name => node::run::<samara_libp2p::Behaviour>(Order::of(name), index, of).await,
+        "rust-libp2p" => node::run::<gossipsub::Behaviour>(which, index, of).await,
+        _ => node::run::<samara_libp2p::Behaviour>(which, index, of).await,
     }
 }
 

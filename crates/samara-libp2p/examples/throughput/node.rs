@@ -6,16 +6,17 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use libp2p::core::Transport as _;
+use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::upgrade::Version;
 use libp2p::futures::StreamExt;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, identify, noise, tcp, yamux};
+use libp2p::{Multiaddr, Swarm, identify, noise, quic, tcp, yamux};
 use samara_libp2p::transport::{self, Meters};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use crate::histogram::Histogram;
-use crate::implementation::{Anyhow, Gossip, Order};
+use crate::implementation::{Anyhow, Gossip, Transport, setup};
 
 /// A payload starts with its publisher (1 byte), its load (1 byte), its number in the load (8
 /// bytes), and the time at which it was due, in nanoseconds since 1970 (8 bytes).
@@ -51,26 +52,33 @@ struct Node<B: Gossip> {
 }
 
 /// Runs a node until its input ends.
-pub(crate) async fn run<B>(order: Order, index: usize, of: usize) -> Anyhow<()>
+pub(crate) async fn run<B>(name: &str, index: usize, of: usize) -> Anyhow<()>
 where
     B: Gossip<ToSwarm: Send, ConnectionHandler: Send> + Send,
 {
     let meters = Meters::new();
+    let (order, transport) = setup(name);
     let mut swarm = libp2p::SwarmBuilder::with_new_identity()
         .with_tokio()
         .with_other_transport(|key| {
             let config = tcp::Config::default();
             let (noise, yamux) = (noise::Config::new(key)?, yamux::Config::default());
-            Ok(match order {
-                Order::Limited => transport::tcp::Transport::new(config, &meters)
+            Ok(match transport {
+                Transport::MeteredTcp => transport::tcp::Transport::new(config, &meters)
                     .upgrade(Version::V1Lazy)
                     .authenticate(noise)
                     .multiplex(yamux)
                     .boxed(),
-                Order::PerLink | Order::Node => tcp::tokio::Transport::new(config)
+                Transport::Tcp => tcp::tokio::Transport::new(config)
                     .upgrade(Version::V1Lazy)
                     .authenticate(noise)
                     .multiplex(yamux)
+                    .boxed(),
+                Transport::MeteredQuic => transport::quic::Transport::new(Default::default(), key, &meters)?
+                    .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
+                    .boxed(),
+                Transport::Quic => quic::tokio::Transport::new(quic::Config::new(key))
+                    .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
                     .boxed(),
             })
         })?
@@ -82,7 +90,11 @@ where
         // finished.
         .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(3600)))
         .build();
-    swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse()?)?;
+    let any = match transport {
+        Transport::Tcp | Transport::MeteredTcp => "/ip4/127.0.0.1/tcp/0",
+        Transport::Quic | Transport::MeteredQuic => "/ip4/127.0.0.1/udp/0/quic-v1",
+    };
+    swarm.listen_on(any.parse()?)?;
     let address = loop {
         if let SwarmEvent::NewListenAddr { address, .. } = swarm.select_next_some().await {
             break address;
