@@ -171,9 +171,11 @@ impl Behaviour {
 
     fn hand_over(&mut self, now: Time, copy: Outgoing<RpcFrame>) {
         let Some(peer_id) = self.peer_id(copy.peer) else { return };
-        self.note_handed(now, &peer_id, copy.peer, copy.len as usize);
         let connection = self.peers.get_mut(&peer_id).and_then(Peer::active);
         let Some(connection) = connection else { return };
+        if let Some(uplink) = &mut self.uplink {
+            uplink.note_handed(now, copy.peer, connection, copy.len as usize);
+        }
         let message = copy.message.map(|key| (key, copy.rank));
         connection.send(copy.frame, copy.len as usize, message, self.options.report_frames);
     }

@@ -18,6 +18,7 @@ use samara_engine::uplink::{Limit, LimitConfig, Load, Report, TCP_ACK_DELAY};
 use samara_engine::{PeerId as Handle, Time};
 
 use super::Behaviour;
+use super::links::Connection;
 use crate::event::Uplink as Status;
 use crate::transport::{Meter, Reading};
 
@@ -54,6 +55,26 @@ impl Uplink {
             timer: Delay::new(Duration::ZERO),
             read_at: None,
         }
+    }
+
+    /// Notes that bytes are handed to the connection that carries a link.
+    pub(super) fn note_handed(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        connection: &mut Connection,
+        bytes: usize,
+    ) {
+        let Some(gauge) = &mut connection.gauge else { return };
+        if !gauge.is_loaded {
+            // What was read before the link was idle says little about its windows.
+            gauge.read(now, connection.in_flight_bytes);
+            gauge.moved = now;
+            gauge.is_loaded = true;
+            self.loaded.push(handle);
+        }
+        gauge.handed += bytes as u64;
+        self.limit.set_load(now, handle, gauge.load());
     }
 
     /// Returns true if no copy may leave but urgent ones.
@@ -177,23 +198,6 @@ impl Behaviour {
             uplink.limit.link_down(handle);
             uplink.loaded.retain(|loaded| *loaded != handle);
         }
-    }
-
-    /// Notes that bytes are handed to the link of a peer.
-    pub(super) fn note_handed(&mut self, now: Time, peer_id: &PeerId, handle: Handle, bytes: usize) {
-        let Some(uplink) = &mut self.uplink else { return };
-        let connection = self.peers.get_mut(peer_id).and_then(super::Peer::active);
-        let Some(connection) = connection else { return };
-        let Some(gauge) = &mut connection.gauge else { return };
-        if !gauge.is_loaded {
-            // What was read before the link was idle says little about its windows.
-            gauge.read(now, connection.in_flight_bytes);
-            gauge.moved = now;
-            gauge.is_loaded = true;
-            uplink.loaded.push(handle);
-        }
-        gauge.handed += bytes as u64;
-        uplink.limit.set_load(now, handle, gauge.load());
     }
 
     /// Reads the links that have something under way, if it is time.
