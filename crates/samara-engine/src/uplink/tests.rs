@@ -149,9 +149,8 @@ fn any_rate_and_latency_is_used_with_a_short_queue() {
             let until = if trip > 300 { 60 * S } else { 10 * S };
             let found = Model::new(mbits, trip).run(&mut Limit::new(LimitConfig::default()), until);
             assert!(found.use_of_uplink > 0.9, "{mbits} Mbit/s, {trip} ms: {found:?}");
-            // A window of ten packets passes in this time.
-            let window = 14_600.0 * 8.0 / (mbits * 1e3);
-            let most = 30.0_f64.max(0.15 * trip as f64).max(window);
+            let burst = TARGET_BYTES * 8.0 / (mbits * 1e3);
+            let most = 30.0_f64.max(0.15 * trip as f64).max(burst);
             assert!(found.wait < most, "{mbits} Mbit/s, {trip} ms: {found:?}");
         }
     }
