@@ -273,12 +273,12 @@ pub fn hostile(scenario: &Scenario, seed: u64) -> impl Iterator<Item = u32> {
 }
 
 /// Returns, for each node, whether a fault can keep it from what the protocol promises: any fault but
-/// slow links, and links that break for a moment.
+/// slow links, rivals for them, and links that break for a moment.
 pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
     let mut harmed = vec![false; scenario.network.nodes as usize];
     let harms = |index: &usize| {
         let fault = &scenario.faults[*index];
-        fault.kind != FaultKind::Slow && !is_momentary(fault, scenario)
+        !fault.kind.only_slows() && !is_momentary(fault, scenario)
     };
     for index in (0..scenario.faults.len()).filter(harms) {
         hit(scenario, index, seed).into_iter().for_each(|host| harmed[host as usize] = true);

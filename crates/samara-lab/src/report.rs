@@ -17,7 +17,7 @@ use crate::explain;
 use crate::family;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
-use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory};
+use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory, RivalFigures, Run};
 use crate::statistics::{Spread, Statistics};
 
 pub(crate) use frame::{Made, colours, first_figure};
@@ -62,11 +62,13 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     }
     body.summary.after.extend(left_out(loaded));
     let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
-    body.summary.more = [&measured, &others].into_iter().flatten().cloned().collect();
+    let rivals = rivals(loaded, &summary.runs);
+    body.summary.more = [&rivals, &measured, &others].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let text = agreement(&summary.published);
     let others = others.map(|table| Section::new("Comparison with published figures", text, table));
     let mut sections = body.sections;
+    sections.extend(rivals.map(|table| Section::new("Rivals", RIVALS, table)));
     sections.extend(explain::section(findings));
     sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));
     sections.extend(real_nodes(findings));
@@ -224,6 +226,49 @@ fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<T
     let headings = ["run", "metric", "source", "theirs", "ours", "difference", "verdict"];
     let table = Table { fold: None, ..Table::new(headings, 3, published.iter().map(row).collect()) };
     (!published.is_empty()).then_some(table)
+}
+
+const RIVALS: &str = "Uploads and calls in the houses of nodes, through the same queues. Rates are on the wire, of a rival \
+                      and of the node beside it while the rival was there, with their shares of the uplink. Delay: how much \
+                      longer a packet of a call was on the way than on an empty path.";
+
+/// Returns a row for each run and kind of rivals.
+fn rivals(loaded: &Loaded, runs: &[Run]) -> Option<Table> {
+    let row = |run: &Run, rival: &RivalFigures| {
+        let rate = |bps: f64, share: f64| format!("{} ({})", fixed(bps / 1e6, 2), percent(share, 1));
+        let delay = |value: fn(&Statistics) -> f64| {
+            rival.delay_ms.as_ref().map_or_else(String::new, |delay| short_ms(value(delay)))
+        };
+        let cells = vec![
+            run.parameters.get("seed").map_or_else(String::new, ToString::to_string),
+            rival.kind.to_owned(),
+            fixed(rival.seconds, 1),
+            rate(rival.bps, rival.share),
+            rate(rival.node_bps, rival.node_share),
+            number(rival.packets as f64),
+            number(rival.lost as f64),
+            delay(|delay| delay.mean),
+            delay(|delay| delay.p95),
+            delay(|delay| delay.max),
+        ];
+        Row { label: label_of(loaded, &run.name).to_owned(), ..Row::new(run.name.clone(), cells) }
+    };
+    let rows = runs.iter().flat_map(|run| run.rivals.iter().map(move |rival| row(run, rival)));
+    let rows: Vec<Row> = rows.collect();
+    let headings = [
+        "run",
+        "seed",
+        "rival",
+        "s",
+        "Mbit/s",
+        "node's Mbit/s",
+        "packets",
+        "lost",
+        "mean delay",
+        "p95",
+        "max",
+    ];
+    (!rows.is_empty()).then(|| Table::new(headings, 3, rows))
 }
 
 /// Returns a section on real nodes: their use of resources, their accuracy, and reasons to doubt

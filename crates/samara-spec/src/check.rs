@@ -693,8 +693,15 @@ impl Checks<'_> {
                 (FaultKind::Flood | FaultKind::Invent, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
                     self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
                 }
+                (FaultKind::Upload, Some(factor))
+                    if !(1.0..=100.0).contains(&factor) || factor.fract() != 0.0 =>
+                {
+                    let message = format!("is {factor}; expected 1 to 100 connections, a whole number");
+                    self.wrong(&key("factor"), message);
+                }
+                (FaultKind::Upload, Some(_)) => {}
                 (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
-                    self.wrong(&key("factor"), "belongs to slow and hostile nodes; remove it");
+                    self.wrong(&key("factor"), "belongs to slow and hostile nodes and to uploads; remove it");
                 }
                 (kind, Some(factor))
                     if !(matches!(kind, FaultKind::Flood | FaultKind::Invent)
@@ -707,6 +714,10 @@ impl Checks<'_> {
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
                 let section = scenario.family().section;
                 let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");
+                self.wrong(&key("kind"), message);
+            }
+            if fault.kind.is_rival() && !scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) {
+                let message = "needs a queue that the node shares with others behind its router; set network.uplink_queue to a kind other than \"host\", for example { kind = \"fifo\", time = \"500 ms\" }";
                 self.wrong(&key("kind"), message);
             }
             let has_cells = scenario.find::<Columns>().is_some_and(|columns| columns.cells.is_some());

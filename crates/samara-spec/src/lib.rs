@@ -267,7 +267,8 @@ pub struct Fault {
     pub direction: Option<Direction>,
     /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
     /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
-    /// of frames that it floods peers with or invents for each received frame (default: 1).
+    /// of frames that it floods peers with or invents for each received frame (default: 1). Of an
+    /// upload: its number of connections, 1 to 100 (default: 1).
     pub factor: Option<f64>,
 }
 
@@ -320,6 +321,12 @@ pub enum FaultKind {
     Claim,
     /// Nodes that exchange cells answer each frame with announcements of blocks that do not exist.
     Invent,
+    /// Somebody in the same house as an affected node, behind the same router, uploads over `factor`
+    /// connections of TCP CUBIC.
+    Upload,
+    /// Somebody in the same house as an affected node, behind the same router, makes a call: 50
+    /// packets a second of 200 bytes of UDP payload.
+    Call,
 }
 
 impl FaultKind {
@@ -327,6 +334,16 @@ impl FaultKind {
     pub fn is_hostile(self) -> bool {
         use FaultKind::{Alter, Claim, Flood, Invent, Replay, Withhold};
         matches!(self, Withhold | Replay | Alter | Flood | Claim | Invent)
+    }
+
+    /// Returns true if others send through the uplink queue of an affected node.
+    pub fn is_rival(self) -> bool {
+        matches!(self, Self::Upload | Self::Call)
+    }
+
+    /// Returns true if an affected node works as before, with less of its links.
+    pub fn only_slows(self) -> bool {
+        self == Self::Slow || self.is_rival()
     }
 
     /// Returns true if the fault is one of links, between nodes that have none.

@@ -112,7 +112,7 @@ impl MemberOutcomes {
             for host in hit.into_iter().map(|host| host as usize) {
                 let at = fault.at.nanos();
                 match fault.kind {
-                    FaultKind::Slow => continue,
+                    kind if kind.only_slows() => continue,
                     FaultKind::Leave => fates.leaves[host] = true,
                     _ => fails[host] = true,
                 }

@@ -6,12 +6,12 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use samara_sim::HostStats;
+use samara_sim::{HostStats, RivalStats};
 use samara_spec::{Loaded, Point};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{RealRun, Run, Table};
+use super::{RealRun, RivalFigures, Run, Table};
 use crate::explain::Explained;
 use crate::family;
 use crate::network::Hosts;
@@ -106,6 +106,13 @@ impl Outcome {
 
     pub(crate) fn explained(mut self, explained: &Explained) -> Self {
         self.run.explained = Some(explained.means());
+        self
+    }
+
+    /// Adds the figures of the rivals that the run had.
+    #[must_use]
+    pub fn beside(mut self, rivals: &[RivalStats]) -> Self {
+        self.run.rivals = RivalFigures::of(rivals);
         self
     }
 

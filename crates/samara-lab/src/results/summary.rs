@@ -10,7 +10,7 @@ use samara_spec::{Loaded, Point, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Origin, Outcome, relate};
+use super::{Origin, Outcome, RivalFigures, relate};
 use crate::expect::{Expectation, ExpectationResult};
 use crate::explain::Means;
 use crate::reference::{self, Comparison, PublishedComparison};
@@ -147,6 +147,9 @@ pub struct Run {
     /// The numbers of faults that would have begun after the end of the run, and had no effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_faults: Vec<usize>,
+    /// What uploads and calls in the houses of nodes got, by kind; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<RivalFigures>,
     /// Additional information on a run with real nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<RealRun>,

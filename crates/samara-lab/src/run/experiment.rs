@@ -152,6 +152,10 @@ pub(crate) struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
+        if let Some(index) = point.scenario.faults.iter().position(|fault| fault.kind.is_rival()) {
+            let what = "the simulator has no uploads and calls yet; remove it";
+            return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
+        }
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         let mut hosts = hosts.map_err(RunError::Failed)?;
         if options.explain.without == Some(Without::Processing) {
@@ -274,7 +278,8 @@ impl<'a> Setup<'a> {
                             sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
                         }
                     }
-                    FaultKind::Partition | FaultKind::Leave => {}
+                    // `new` refuses rivals.
+                    FaultKind::Partition | FaultKind::Leave | FaultKind::Upload | FaultKind::Call => {}
                     FaultKind::Cut => {
                         let until = until.unwrap_or(Time::MAX);
                         for peer in network::other_ends(fault, host, all) {
