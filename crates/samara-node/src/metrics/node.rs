@@ -122,7 +122,7 @@ metrics! { METRICS |node: Snapshot, rows|
     uplink_under_way_bytes: Gauge => rows.known(node.uplink.map(|uplink| uplink.under_way_bytes));
     /// The delay that the limit sees before the node's uplink
     uplink_delay_seconds: Gauge => rows.known(node.uplink.map(|uplink| uplink.delay.as_secs_f64()));
-    /// The rate at which bytes last arrived
+    /// The rate of the uplink that the limit estimates, 0 while unknown
     uplink_bytes_per_second: Gauge => rows.known(node.uplink.map(|uplink| uplink.bytes_per_second));
     /// Links that the limit covers, and links whose transport reports nothing
     uplink_links[kind]: Gauge => rows.each(node.uplink.iter().flat_map(|uplink| {
