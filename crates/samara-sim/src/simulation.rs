@@ -300,7 +300,8 @@ impl<F: Frame> AnySimulation<F> {
     pub fn explain(&mut self, contents: impl Fn(&F, Option<MessageKey>) -> Contents + Send + Sync + 'static) {
         let contents: Describe<F> = Arc::new(contents);
         for host in self.shards.iter_mut().flat_map(|shard| &mut shard.hosts) {
-            host.explained = Some(Box::new((Recorder::default(), Arc::clone(&contents))));
+            let recorder = Recorder::new(host.fair_uplink.is_some());
+            host.explained = Some(Box::new((recorder, Arc::clone(&contents))));
         }
     }
 

@@ -36,6 +36,10 @@ pub enum Without {
     FlowControl,
     /// Channels flush as soon as they have nothing more to write.
     FlushThrottle,
+    /// Nothing limits a node over all its links.
+    NodeLimit,
+    /// Uplinks are the hosts' own interfaces, without a queue out of their reach.
+    UplinkQueue,
     /// The uplinks of these hosts take no time.
     PublisherUplinks(Vec<u32>),
     /// No uplink takes time.
@@ -52,7 +56,14 @@ impl Without {
     fn all(causes: &[Cause], publishers: Vec<u32>) -> Vec<Self> {
         let has = |some: &[Cause]| some.iter().any(|cause| causes.contains(cause));
         let window = [Cause::SlowStart, Cause::IdleRestart, Cause::Avoidance, Cause::Recovery, Cause::Pacing];
-        let uplink = [Cause::SameBatch, Cause::OtherTraffic, Cause::Interface, Cause::Serialisation];
+        let uplink = [
+            Cause::NodeLimit,
+            Cause::SameBatch,
+            Cause::OtherTraffic,
+            Cause::Interface,
+            Cause::UplinkQueue,
+            Cause::Serialisation,
+        ];
         [
             (has(&[Cause::Processor]), Self::Processing),
             (has(&[Cause::Handshake]), Self::Handshakes),
@@ -60,6 +71,8 @@ impl Without {
             (has(&[Cause::IdleRestart]), Self::IdleRestart),
             (has(&[Cause::FlowControl]), Self::FlowControl),
             (has(&[Cause::Flush]), Self::FlushThrottle),
+            (has(&[Cause::NodeLimit]), Self::NodeLimit),
+            (has(&[Cause::NodeLimit, Cause::UplinkQueue]), Self::UplinkQueue),
             (has(&uplink), Self::PublisherUplinks(publishers)),
             (has(&uplink), Self::Uplinks),
             (has(&[Cause::Downlink]), Self::Downlinks),
@@ -80,6 +93,8 @@ impl Without {
             Self::IdleRestart => "no smaller window after idle times",
             Self::FlowControl => "unlimited receivers",
             Self::FlushThrottle => "channels flush at once",
+            Self::NodeLimit => "no limit over all links",
+            Self::UplinkQueue => "no queue before uplinks",
             Self::PublisherUplinks(_) => "unlimited uplinks of publishers",
             Self::Uplinks => "unlimited uplinks of all nodes",
             Self::Downlinks => "unlimited downlinks",
@@ -129,6 +144,8 @@ impl Without {
                 }
             }
             (Self::FlushThrottle, _, Connection::MConnection(channels)) => channels.flush = Flush::WhenIdle,
+            (Self::NodeLimit, ..) => config.transport.limit = None,
+            (Self::UplinkQueue, ..) => config.nic = NicDiscipline::RoundRobin,
             (Self::Gateways, ..) => config.network.gateways.clear(),
             (Self::Losses, ..) => {
                 (config.network.loss, config.network.losses) = (0.0, None);

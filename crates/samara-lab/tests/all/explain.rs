@@ -55,6 +55,27 @@ fn parts_of_columns_are_the_mean_time_to_custody() {
     }
 }
 
+/// 39 links bear more than the limit lets out: without it, all that their windows let out waits in the
+/// router.
+#[test]
+fn columns_behind_a_router_wait_for_the_limit_or_in_the_router() {
+    let waits = |limit: &str| {
+        let set = [
+            ("network.nodes", "60"),
+            ("network.topology.degree", "40"),
+            ("network.uplink_queue", "{ kind = \"fifo\", time = \"2 s\" }"),
+            ("transport.node_limit", limit),
+        ];
+        let means = explained("peerdas", &set, "node-wide").1.means();
+        let ms = |cause: Cause| means.by_cause_ms.get(cause.label()).map_or(0.0, |ms| ms.as_f64().unwrap());
+        [ms(Cause::NodeLimit), ms(Cause::UplinkQueue), ms(Cause::Interface)]
+    };
+    let [node, router, interface] = waits("true");
+    let [no_node, long_router, _] = waits("false");
+    assert!(no_node == 0.0 && interface == 0.0 && node > 100.0, "{node} ms for the limit");
+    assert!(router < long_router / 4.0, "{router} ms in the router with the limit, {long_router} without");
+}
+
 #[test]
 fn results_without_deliveries_say_that_there_is_nothing_to_explain() {
     let crash = [("fault", "[{ kind = \"crash\", at = \"0 s\", nodes = [0] }]"), ("columns.publisher", "0")];
@@ -221,6 +242,7 @@ fn counterfactuals_are_ordered_by_gain() {
     let found = what_if(&loaded, &loaded.points[0], options).unwrap();
     let gains: Vec<f64> = found.without.iter().map(|one| one.gain_ms).collect();
     assert!(gains.len() > 3 && gains.is_sorted_by(|a, b| a >= b), "{found:?}");
+    assert!(found.without.iter().all(|one| !one.without.contains("limit over all links")), "{found:?}");
     // The publisher sends 128 columns through 20 Mbit/s.
     assert!(
         gains[0] > 0.5 * found.mean_ms && found.without[0].without.contains("unlimited uplinks"),

@@ -2,11 +2,19 @@
 //!
 //! With [`AnySimulation::explain`](crate::AnySimulation::explain), every host divides the time of
 //! each copy of an item into causes, from the moment when it was owed until its arrival. The sender
-//! divides the time until the last byte has left:
+//! divides the time until the last byte has left. If the uplink is the host's own interface:
 //!
 //! - While the uplink is busy, the cause is the data that it serialises: the copy itself, copies of
 //!   the same batch, other data ahead in the outbox or in the stream of the link, or other links.
 //! - While the uplink is idle, the cause is the reason why the copy's link cannot send.
+//!
+//! If the uplink has a queue of its own, links never wait for the uplink itself:
+//!
+//! - In the outbox, the cause is the limit over all links while that has no room, and otherwise the
+//!   reason why the copy's link cannot send.
+//! - In its connection, the cause is the data of the same link that the uplink serialises, and
+//!   otherwise that reason.
+//! - In the queue, the cause is the queue, apart from the copy's own bytes and repairs.
 //!
 //! The receiver divides the rest into latency, gateways, its downlink, and losses. The parts of a
 //! copy always add up to its time exactly.
@@ -75,6 +83,9 @@ causes! {
     Timer = "timer",
     /// The link does not exist yet, or not any more.
     Handshake = "handshake",
+    /// The copy waits in its node because the limit over all links is full, or its pacer holds bytes
+    /// back.
+    NodeLimit = "node_limit",
     /// The uplink sends copies of the same batch that go first.
     SameBatch = "same_batch",
     /// The uplink sends other data that go first in the outbox, or ahead on the same link.
@@ -95,6 +106,8 @@ causes! {
     FlowControl = "flow_control",
     /// The pacer spreads a window over a round trip.
     Pacing = "pacing",
+    /// The last packet waits in the queue before the uplink, out of the node's reach: in its router.
+    UplinkQueue = "uplink_queue",
     /// The uplink sends the bytes of the copy itself.
     Serialisation = "serialisation",
     /// The way of the last packet, with jitter.

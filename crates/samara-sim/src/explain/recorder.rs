@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use samara_engine::outbox::Outgoing;
 use smallvec::SmallVec;
 
-use super::uplink::{Counters, LinkTime, Packet, Uplink};
+use super::uplink::{Busy, Counters, LinkTime, Packet, Uplink};
 use super::{Arrival, Cause, Compact, Describe, Parts, Sent, Trace, Trigger};
 
 /// A host forgets the past of its uplink when it remembers this many periods, or twice as many as
@@ -16,7 +16,12 @@ const PERIODS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
+    /// True if the uplink has a queue of its own, so that links do not wait for the uplink itself.
+    has_queue: bool,
     uplink: Uplink,
+    /// The times at which the limit over all links had no room, and the start of the current one.
+    full: Busy,
+    full_since: Option<u64>,
     /// The links that have carried items, or could not send.
     links: Vec<Option<Box<Link>>>,
     /// The last reason of each link, with [`HAS_LOST`]: most calls change nothing, and visit nothing
@@ -48,10 +53,9 @@ pub(crate) struct Leaving {
 #[derive(Debug, Default)]
 struct Link {
     time: LinkTime,
-    /// The reasons why the link cannot send: since when, why, and the idle time of the uplink
-    /// before. It stays at the last reason while the link can send. Before the first one, nothing
-    /// keeps the link from sending.
-    holds: Vec<(u64, Cause, u64)>,
+    /// The reasons why the link cannot send. It stays at the last reason while the link can send.
+    /// Before the first one, nothing keeps the link from sending.
+    holds: Vec<Hold>,
     /// The copies that were taken and have not left.
     waiting: VecDeque<Box<Waiting>>,
     /// Those of earlier incarnations of the link, whose last packets are in the queue of the uplink.
@@ -60,6 +64,15 @@ struct Link {
     own: (u64, u64),
     /// Number of packets with data that were lost on their way and not repeated yet.
     lost: u32,
+}
+
+/// A reason why a link cannot send.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    since: u64,
+    cause: Cause,
+    /// The time before `since` in which the reasons of the link count: see [`Recorder::free`].
+    free: u64,
 }
 
 /// A copy that was taken and has not left.
@@ -74,12 +87,19 @@ struct Waiting {
     parts: Parts,
     /// The counters when it was taken.
     start: Counters,
+    /// The time at which its last byte entered the queue of the uplink, with the counters then.
+    queued: Option<(u64, Counters)>,
 }
 
 /// A bit beside a cause: a packet was lost and not repeated yet.
 const HAS_LOST: u8 = 1 << 7;
 
 impl Recorder {
+    /// Creates the record of a host; `has_queue` says whether its uplink has a queue of its own.
+    pub(crate) fn new(has_queue: bool) -> Self {
+        Self { has_queue, ..Self::default() }
+    }
+
     // ---- the sender ----
 
     /// Records a copy that is passed to its link. Returns `None` for a frame without items.
@@ -101,13 +121,7 @@ impl Recorder {
         if contents.items.is_empty() {
             return None;
         }
-        let mut waited = Parts::default();
-        let [before, after] = [owed_at, now].map(|at| self.uplink.busy.until(at));
-        let of_batch = batch.and_then(|batch| self.uplink.batches.get(&batch));
-        let same = of_batch.map_or(0, |busy| busy.until(now) - busy.until(owed_at));
-        waited.add(Cause::SameBatch, same);
-        waited.add(Cause::OtherTraffic, after - before - same);
-        self.add_idle(&mut waited, slot, (owed_at, owed_at - before), (now, now - after));
+        let waited = self.waited(slot, batch, (owed_at, now));
         let last = self.uplink.last_batch();
         let link = link_of(&mut self.links, slot);
         if link.waiting.is_empty() {
@@ -130,25 +144,71 @@ impl Recorder {
             taken_at: now,
             parts: waited,
             start,
+            queued: None,
         }));
         Some(trace)
     }
 
-    /// Divides the uplink's idle time between two moments by the reasons of a link. Each moment comes
-    /// with the idle time before it.
-    fn add_idle(&self, parts: &mut Parts, slot: u32, from: (u64, u64), to: (u64, u64)) {
-        let mut end = to.1;
+    /// Divides the time of a copy in the outbox.
+    fn waited(&self, slot: u32, batch: Option<u64>, (owed_at, now): (u64, u64)) -> Parts {
+        let mut parts = Parts::default();
+        if self.has_queue {
+            // What leaves while the limit is full is urgent and does not wait for it.
+            let full = |at| if self.full_since.is_some() { 0 } else { self.full.until(at) };
+            let [before, after] = [owed_at, now].map(full);
+            parts.add(Cause::NodeLimit, after - before);
+            let free = |hold: &Hold| hold.since - full(hold.since);
+            self.add_holds(&mut parts, slot, (owed_at, owed_at - before), now - after, free);
+            return parts;
+        }
+        let [before, after] = [owed_at, now].map(|at| self.uplink.busy.until(at));
+        let of_batch = batch.and_then(|batch| self.uplink.batches.get(&batch));
+        let same = of_batch.map_or(0, |busy| busy.until(now) - busy.until(owed_at));
+        parts.add(Cause::SameBatch, same);
+        parts.add(Cause::OtherTraffic, after - before - same);
+        self.add_holds(&mut parts, slot, (owed_at, owed_at - before), now - after, |hold| hold.free);
+        parts
+    }
+
+    /// Divides the time from a moment on by the reasons of a link. Only some time counts: the moment
+    /// comes with what counts before it, `end` is what counts before the end, and `free` returns what
+    /// counts before a reason.
+    fn add_holds(
+        &self,
+        parts: &mut Parts,
+        slot: u32,
+        from: (u64, u64),
+        mut end: u64,
+        free: impl Fn(&Hold) -> u64,
+    ) {
         let link = self.links.get(slot as usize).and_then(Option::as_ref);
         let holds = link.map_or(&[][..], |link| &link.holds);
-        for (at, cause, idle) in holds.iter().rev().copied() {
+        for hold in holds.iter().rev() {
             if end <= from.1 {
                 return;
             }
-            let start = if at <= from.0 { from.1 } else { idle.clamp(from.1, end) };
-            parts.add(cause, end - start);
+            let start = if hold.since <= from.0 { from.1 } else { free(hold).clamp(from.1, end) };
+            parts.add(hold.cause, end - start);
             end = start;
         }
         parts.add(Cause::Timer, end - from.1);
+    }
+
+    /// Returns the time before `at` in which the reasons of a link count: the uplink is idle or, if it
+    /// has a queue, does not send data of the link.
+    const fn free(&self, at: u64, counters: &Counters) -> u64 {
+        at - if self.has_queue { counters.link } else { counters.uplink }
+    }
+
+    /// Notes whether the limit over all links has room.
+    pub(crate) fn limit_has_room(&mut self, now: u64, has_room: bool) {
+        if !has_room {
+            self.full_since.get_or_insert(now);
+        } else if let Some(since) = self.full_since.take()
+            && since < now
+        {
+            self.full.add(since, now);
+        }
     }
 
     /// Notes why a link cannot send from now on.
@@ -161,8 +221,9 @@ impl Recorder {
         }
         if *last & !HAS_LOST != cause as u8 {
             *last = cause as u8 | *last & HAS_LOST;
-            let idle = now - self.uplink.busy.until(now);
-            link_of(&mut self.links, slot).holds.push((now, cause, idle));
+            let counters = link_of(&mut self.links, slot).time.counters(&self.uplink, now, slot, None);
+            let free = self.free(now, &counters);
+            link_of(&mut self.links, slot).holds.push(Hold { since: now, cause, free });
             self.holds += 1;
         }
     }
@@ -180,9 +241,21 @@ impl Recorder {
         self.leaving = Some(leaving);
     }
 
-    /// Returns the announced packet, which waits in a queue and is announced again when it leaves.
-    pub(crate) fn hold_back(&mut self) -> Option<Leaving> {
-        self.leaving.take()
+    /// Returns the announced packet, which waits in the queue of the uplink from now on and is
+    /// announced again when it leaves.
+    pub(crate) fn enqueue(&mut self, now: u64, slot: u32) -> Option<Leaving> {
+        let leaving = self.leaving.take()?;
+        if !leaving.again
+            && let Some(Some(link)) = self.links.get_mut(slot as usize)
+        {
+            for trace in &leaving.complete {
+                let counters = link.time.counters(&self.uplink, now, slot, trace.batch);
+                if let Some(waiting) = link.waiting.iter_mut().find(|it| Arc::ptr_eq(&it.trace, trace)) {
+                    waiting.queued = Some((now, counters));
+                }
+            }
+        }
+        Some(leaving)
     }
 
     /// Records a packet on the uplink. `is_lost` says whether the network loses it.
@@ -240,26 +313,32 @@ impl Recorder {
         };
         let Some(waiting) = waiting else { return };
         link.own = (0, 0);
-        let Waiting { taken_at, mut parts, start: first, .. } = waiting;
+        let Waiting { taken_at, mut parts, start: first, queued, .. } = waiting;
         let last = link.time.counters(&self.uplink, end, slot, trace.batch);
-        let [uplink, all, again, batch] = [
-            last.uplink - first.uplink,
-            last.link - first.link,
-            last.again - first.again,
-            last.batch.saturating_sub(first.batch),
-        ];
-        let ahead = all - again;
+        // What the uplink sent before the last byte entered its queue; up to the end without a queue.
+        let (until, middle) = queued.unwrap_or((end, last));
+        let queue_again = last.again - middle.again;
+        let queue_own = own.min(last.link - middle.link - queue_again);
+        let again = middle.again - first.again;
+        let ahead = middle.link - first.link - again;
+        let own = own - queue_own;
         let (batch, own) = match trace.batch {
-            Some(_) => (batch.min(ahead), own.min(batch.min(ahead))),
+            Some(_) => {
+                let batch = middle.batch.saturating_sub(first.batch).min(ahead);
+                (batch, own.min(batch))
+            }
             None => (own.min(ahead), own.min(ahead)),
         };
-        parts.add(Cause::Serialisation, own);
+        parts.add(Cause::Serialisation, own + queue_own);
         parts.add(Cause::SameBatch, batch - own);
         parts.add(Cause::OtherTraffic, ahead - batch);
-        parts.add(Cause::Loss, again);
-        parts.add(Cause::Interface, uplink - all);
-        let idle_at = |at: u64, busy: u64| (at, at - busy);
-        self.add_idle(&mut parts, slot, idle_at(taken_at, first.uplink), idle_at(end, last.uplink));
+        parts.add(Cause::Loss, again + queue_again);
+        parts.add(Cause::UplinkQueue, end - until - queue_again - queue_own);
+        if !self.has_queue {
+            parts.add(Cause::Interface, middle.uplink - first.uplink - again - ahead);
+        }
+        let from = (taken_at, self.free(taken_at, &first));
+        self.add_holds(&mut parts, slot, from, self.free(until, &middle), |hold| hold.free);
         debug_assert_eq!(parts.total(), end - trace.owed_at, "the parts of a copy do not add up");
         let _ = trace.sent.set(Sent { order, at: end, parts: Compact::from(&parts) });
     }
@@ -276,7 +355,7 @@ impl Recorder {
     }
 
     fn remembered(&self) -> usize {
-        self.uplink.busy.len() + self.uplink.batches.len() + self.holds
+        self.uplink.busy.len() + self.uplink.batches.len() + self.full.len() + self.holds
     }
 
     /// Returns true if the past should be forgotten.
@@ -294,10 +373,11 @@ impl Recorder {
             .map(|waiting| waiting.taken_at);
         let oldest = taken.min().unwrap_or(u64::MAX).min(oldest);
         self.uplink.busy.forget(oldest);
+        self.full.forget(oldest);
         self.uplink.batches.retain(|_, busy| !busy.forget(oldest));
         self.holds = 0;
         for link in self.links.iter_mut().flatten() {
-            let old = link.holds.partition_point(|(at, ..)| *at <= oldest);
+            let old = link.holds.partition_point(|hold| hold.since <= oldest);
             link.holds.drain(..old.saturating_sub(1));
             link.holds.shrink_to(2 * link.holds.len());
             self.holds += link.holds.len();

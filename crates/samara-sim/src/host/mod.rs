@@ -96,7 +96,7 @@ pub(crate) struct Host<F: Frame> {
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
     /// The queues behind the connections, if there are any. `uplink_free_at` then stays in the past.
-    pub(super) fair_uplink: Option<Box<FqLine<packets::Departing<F>>>>,
+    pub(crate) fair_uplink: Option<Box<FqLine<packets::Departing<F>>>>,
     /// Number of links with data that their windows let out.
     pub(super) links_with_data: u32,
     /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
@@ -618,10 +618,12 @@ impl<F: Frame> Host<F> {
     /// withdrawn until then.
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
-            if let Some(limit) = &mut self.limit
-                && limit.room(Time::from_nanos(now)) == 0
-            {
-                if let Some(at) = limit.next_at() {
+            let is_full = self.limit.as_mut().is_some_and(|limit| limit.room(Time::from_nanos(now)) == 0);
+            if let Some(explained) = &mut self.explained {
+                explained.0.limit_has_room(now, !is_full);
+            }
+            if is_full {
+                if let Some(at) = self.limit.as_ref().and_then(|limit| limit.next_at()) {
                     let at = at.as_nanos();
                     if at < self.room_at {
                         self.room_at = at;

@@ -306,7 +306,7 @@ impl<F: Frame> Host<F> {
         };
         if let Some(line) = &mut self.fair_uplink {
             let hash = hash_of(world.config.seed, self.id, link.peer);
-            let leaving = self.explained.as_mut().and_then(|explained| explained.0.hold_back());
+            let leaving = self.explained.as_mut().and_then(|explained| explained.0.enqueue(now, slot));
             let departing = Departing { packet, slot, leaving };
             if line.has_room(departing.len()) || departing.is_kept() {
                 line.push(now, hash, departing);

@@ -6,11 +6,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Schedule};
+use samara_engine::uplink::LimitConfig;
 use samara_engine::{Context, Engine, Input, NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_sim::{
-    Arrivals, Cause, Contents, Control, DownlinkQueue, Flush, GatewayConfig, HostConfig, Http2Config, Items,
-    Latency, MConnectionConfig, Origin, Parts, QuicConfig, SendBuffer, SimConfig, Simulation, StreamOrder,
-    TcpConfig, Transport, Window, host_of, parts_of,
+    Arrivals, Cause, Contents, Control, DownlinkQueue, Flush, FqCoDel, GatewayConfig, HostConfig,
+    Http2Config, Items, Latency, MConnectionConfig, NicDiscipline, Origin, Parts, QueueSize, QuicConfig,
+    SendBuffer, SimConfig, Simulation, StreamOrder, TcpConfig, Transport, Window, host_of, parts_of,
 };
 
 use crate::common::*;
@@ -122,6 +123,99 @@ fn other_links_share_the_interface() {
         let expected = [(Cause::Interface, interface), (Cause::Serialisation, 25.0), (Cause::Latency, 50.0)];
         assert_parts(parts(&arrivals, host, 7), &expected);
     }
+}
+
+/// Returns a star of hosts around host 0 whose uplink of 8 Mbit/s, a byte in a microsecond, has an
+/// endless queue.
+fn star_behind_queue(leaves: u32, tcp: TcpConfig) -> Simulation<Talker> {
+    let hosts =
+        vec![HostConfig { uplink_bps: 8 * MBIT, downlink_bps: 8_000 * MBIT, region: 0 }; 1 + leaves as usize];
+    let edges: Vec<(u32, u32)> = (1..=leaves).map(|host| (0, host)).collect();
+    network(behind_queue(bare(Some(tcp))), hosts, &edges)
+}
+
+fn behind_queue(transport: Transport) -> SimConfig {
+    SimConfig { nic: NicDiscipline::DropTail(QueueSize::Bytes(u64::MAX)), ..config(50, transport) }
+}
+
+/// The time that the full token bucket of a queue saves on an uplink of 8 Mbit/s, in milliseconds.
+const SAVED_MS: f64 = FqCoDel::BURST_BYTES as f64 / 1e3;
+
+#[test]
+fn data_behind_their_connection_wait_in_the_queue_of_the_uplink() {
+    let sim = star_behind_queue(2, TcpConfig { initial_window: 1000, ..tcp() });
+    let arrivals = arrivals(sim, |sim| {
+        to_all(vec![1], 100, 20_000)(sim);
+        to_all(vec![2], 200, 10_000)(sim);
+        to_all(vec![1], 7, 5_000)(sim);
+    });
+    // The windows keep nothing back.
+    let expected =
+        [(Cause::UplinkQueue, 30.0 - SAVED_MS), (Cause::Serialisation, 5.0), (Cause::Latency, 50.0)];
+    assert_parts(parts(&arrivals, 1, 7), &expected);
+}
+
+#[test]
+fn data_in_a_connection_wait_for_its_window_and_not_for_other_links() {
+    let arrivals = arrivals(star_behind_queue(11, tcp()), |sim| {
+        to_all(vec![1], 7, 20_000)(sim);
+        to_all((2..12).collect(), 100, 10_000)(sim);
+    });
+    // The first window of ten packets leaves first, and those of the other links behind it. The fifth
+    // acknowledgement lets out the last two packets, which follow their forerunners out of the queue.
+    let (first_left, fifth_ack, others_left) = (10.0 - SAVED_MS, 105.0 - SAVED_MS, 110.0 - SAVED_MS);
+    let expected = [
+        (Cause::SlowStart, fifth_ack - first_left),
+        (Cause::UplinkQueue, others_left - fifth_ack),
+        (Cause::Serialisation, first_left + 10.0),
+        (Cause::Latency, 50.0),
+    ];
+    assert_parts(parts(&arrivals, 1, 7), &expected);
+}
+
+/// Returns a network with one order over all links, in which blobs are not urgent.
+fn ordered(config: SimConfig, hosts: Vec<HostConfig>, edges: &[(u32, u32)]) -> Simulation<Talker> {
+    let lanes = vec![LaneConfig::unbounded("data", 1), LaneConfig::unbounded("urgent", 0)];
+    let outbox = OutboxConfig { dispatch: Dispatch::Node, lanes };
+    let talker = move |_| (Talker::default(), Outbox::new(outbox.clone()));
+    let mut sim = Simulation::new(config, hosts, Arc::new(talker)).unwrap();
+    edges.iter().for_each(|(a, b)| sim.establish(Time::ZERO, *a, *b));
+    sim
+}
+
+/// Sends a copy to each of four hosts under a limit over all links, on an uplink that takes no time.
+/// Returns what they waited for the limit, the least first, in milliseconds.
+fn waits_for_limit(first: u64, len: u32) -> [f64; 4] {
+    let tcp = TcpConfig { initial_window: 1000, receive_window: 1000, ..tcp() };
+    let limit = Some(LimitConfig { first, ..LimitConfig::default() });
+    let config = behind_queue(Transport { limit, ..bare(Some(tcp)) });
+    let sim = ordered(config, hosts(5, 1_000_000 * MBIT), &STAR);
+    let arrivals = arrivals(sim, to_all(vec![1, 2, 3, 4], 7, len));
+    let mut waits = [1, 2, 3, 4].map(|host| {
+        let parts = parts(&arrivals, host, 7);
+        let waited = parts.get(Cause::NodeLimit) as f64 / 1e6;
+        assert_parts(parts, &[(Cause::NodeLimit, waited), (Cause::Latency, 50.0)]);
+        waited
+    });
+    waits.sort_unstable_by(f64::total_cmp);
+    waits
+}
+
+#[test]
+fn copies_in_the_outbox_wait_for_the_limit_over_all_links() {
+    // The first copy fills the limit until its first acknowledgement, after a round trip.
+    let [first, second, ..] = waits_for_limit(10_000, 10_000);
+    assert_eq!(first, 0.0);
+    assert!((second - 100.0).abs() < 0.02, "{second}");
+}
+
+#[test]
+fn pacer_of_the_limit_holds_copies_back() {
+    // The pace at the start is twice the limit in a round trip of 100 ms, and what passes in half of
+    // the target of 10 ms may leave at once: a copy each after the first, which leaves unpaced.
+    let waits = waits_for_limit(1_000_000, 100_000);
+    let expected = [0.0, 0.0, 0.0, 5.0];
+    assert!(waits.iter().zip(expected).all(|(wait, ms)| (wait - ms).abs() < 0.02), "{waits:?}");
 }
 
 /// Sends blobs to the host on their routes; a blob with this number asks for another one, which only
@@ -386,7 +480,8 @@ proptest! {
         seed in 0..u64::MAX,
         transport in 0..8_usize,
         node_dispatch in any::<bool>(),
-        fair in any::<bool>(),
+        queue in 0..3_u32,
+        first in prop_oneof![Just(10_000), Just(256_000)],
         mbit in 2..50_u64,
     ) {
         let (transport, lanes) = transports().swap_remove(transport);
@@ -397,11 +492,18 @@ proptest! {
             let mut rng = NodeRng::new(seed, 0, Purpose::Workload);
             let mut config = rough(seed, &transport);
             config.downlink_queue = DownlinkQueue::DropTail { bytes: 60_000 };
-            if fair {
+            config.transport.limit = Some(LimitConfig { first, ..LimitConfig::default() });
+            if queue == 1 {
                 config = fair_queues(config);
+            } else if queue == 2 {
+                config.nic = NicDiscipline::DropTail(QueueSize::Bytes(60_000));
             }
             let edges = pairs(12, 0.4, &mut rng);
-            let mut sim = network_with(config, hosts(12, mbit * MBIT), &edges, dispatch, lanes);
+            let is_ideal = config.transport.control == Control::Ideal;
+            let mut sim = match dispatch {
+                Dispatch::Node => ordered(config, hosts(12, mbit * MBIT), &edges),
+                Dispatch::PerLink => network_with(config, hosts(12, mbit * MBIT), &edges, dispatch, lanes),
+            };
             if explained {
                 explain(&mut sim);
             }
@@ -432,7 +534,12 @@ proptest! {
                     prop_assert_eq!(parts_of(&path).total(), arrival.at - at);
                     prop_assert!(path.windows(2).all(|hops| hops[0].at == hops[1].since));
                     prop_assert!(path.iter().all(|hop| hop.parts.total() == hop.at - hop.since));
-                    prop_assert_eq!(parts_of(&path).get(Cause::Unknown), 0);
+                    let without: &[Cause] = if queue == 0 || is_ideal {
+                        &[Cause::Unknown, Cause::NodeLimit, Cause::UplinkQueue]
+                    } else {
+                        &[Cause::Unknown, Cause::Interface]
+                    };
+                    prop_assert!(without.iter().all(|cause| parts_of(&path).get(*cause) == 0), "{:?}", path);
                     paths += 1;
                 }
             }
