@@ -188,7 +188,7 @@ metrics! { SERVERS |counts: Arc<Counts>, rows|
 metrics! { PROCESS |usage: Usage, rows|
     /// Processor time of the process, user and system
     cpu_seconds: Counter => rows.known(usage.cpu_s);
-    /// Memory of the process
+    /// Memory of the process; what a burst took returns to the system within some 10 s
     rss_bytes: Gauge => rows.known(usage.rss_bytes);
     /// Peak memory of the process
     peak_rss_bytes: Gauge => rows.known(usage.peak_rss_bytes);
