@@ -39,6 +39,18 @@ pub struct EmulationConfig {
     /// The treatment of packets that find the downlink of a host busy. Behind CoDel, at most 32 MiB
     /// wait (the memory limit of Linux's `fq_codel`).
     pub downlink_queue: DownlinkQueue,
+    /// Servers outside of the network.
+    pub servers: Servers,
+}
+
+/// Servers outside of the network, with numbers after the last host: the other ends of what others
+/// in the houses of hosts send. Their paths have neither rates, jitter nor losses. Packets to a server
+/// count at the server and not at the host, and those of servers only where a downlink drops them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    pub count: u32,
+    /// One-way latency to and from every host.
+    pub latency: Duration,
 }
 
 impl EmulationConfig {
@@ -54,7 +66,13 @@ impl EmulationConfig {
             nic: NicDiscipline::default(),
             uplink_queue: UplinkQueue::default(),
             downlink_queue: DownlinkQueue::default(),
+            servers: Servers::default(),
         }
+    }
+
+    /// Returns the number of hosts and servers.
+    pub fn members(&self) -> usize {
+        self.hosts.len() + self.servers.count as usize
     }
 
     /// Checks all values.
@@ -62,8 +80,8 @@ impl EmulationConfig {
     /// # Errors
     /// The first value that cannot be emulated.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let count = self.hosts.len();
-        ensure((1..=MAX_HOSTS).contains(&count), || {
+        let count = self.members();
+        ensure(!self.hosts.is_empty() && count <= MAX_HOSTS, || {
             format!("hosts: found {count}, expected 1 to {MAX_HOSTS}")
         })?;
         for (host, config) in self.hosts.iter().enumerate() {
@@ -97,6 +115,7 @@ impl EmulationConfig {
         for (key, found) in [
             ("jitter", self.jitter),
             ("latency", self.latency.most()),
+            ("servers.latency", self.servers.latency),
             ("downlink_queue.target", target),
             ("downlink_queue.interval", interval),
         ] {

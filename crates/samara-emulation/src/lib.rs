@@ -18,12 +18,15 @@ mod linux;
 mod packet;
 mod subnets;
 
-pub use config::{EmulationConfig, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES, MIN_RATE_BPS, UplinkQueue};
+pub use config::{
+    EmulationConfig, MAX_HOSTS, MAX_LATENCY, MIN_QUEUE_BYTES, MIN_RATE_BPS, Servers, UplinkQueue,
+};
 pub use emulator::{Delivery, Drops, Emulator, HostCounters, Packet};
 pub use error::Unavailable;
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability, enter_private_network,
+    CounterReader, Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted, availability,
+    enter_private_network,
 };
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -21,10 +21,11 @@ mod pools;
 mod process;
 mod quota;
 mod readiness;
+mod rivals;
 mod run;
 pub mod shadow;
 mod wire;
 
 pub use error::TestbedError;
 pub use process::NodeProgram;
-pub use run::{Options, run};
+pub use run::{Done, Options, run};

@@ -227,8 +227,8 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             "protocol.kind: baselines run in the simulator only; use samara run",
         ),
         (
-            !scenario.faults.is_empty(),
-            "fault: faults exist in the simulator only; remove them for the testbed",
+            scenario.faults.iter().any(|fault| !fault.kind.is_rival()),
+            "fault: uploads and calls are the only faults of the testbed; remove all others, or use samara run",
         ),
         (
             kind == TransportKind::Ideal,

@@ -13,7 +13,7 @@ use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress, least_f
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
-use samara_sim::{Arrivals, HostStats};
+use samara_sim::{Arrivals, HostStats, RivalStats};
 use samara_spec::Point;
 use samara_spec::columns::Columns;
 use samara_spec::mix::Mix;
@@ -24,6 +24,7 @@ use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
+use crate::rivals::Rivals;
 use crate::wire::{self, Wire, multiaddr};
 use crate::{NodeProgram, TestbedError, live, mix, nodefile, pools, readiness};
 
@@ -76,6 +77,15 @@ pub(crate) const QUIET: Duration = Duration::from_secs(1);
 /// The metric of withdrawn copies.
 const WITHDRAWN: &str = "samara_withdrawn_copies_total";
 
+/// What a run measured.
+#[derive(Debug)]
+pub struct Done {
+    pub measured: Box<dyn Measured>,
+    pub real: RealRun,
+    /// What uploads and calls in the houses of nodes got.
+    pub rivals: Vec<RivalStats>,
+}
+
 /// Runs a point on real nodes. Calls `progress` with the current activity and its progress.
 ///
 /// # Errors
@@ -85,7 +95,7 @@ pub fn run(
     point: &Point,
     options: Options<'_>,
     progress: impl FnMut(&str, Progress),
-) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
+) -> Result<Done, TestbedError> {
     let run = run_nodes(point, options, progress);
     // Ctrl-C also reaches the nodes, so that their end is not the error.
     run.map_err(|error| if options.stop.load(Ordering::Relaxed) { TestbedError::Interrupted } else { error })
@@ -95,7 +105,7 @@ fn run_nodes(
     point: &Point,
     options: Options<'_>,
     mut progress: impl FnMut(&str, Progress),
-) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
+) -> Result<Done, TestbedError> {
     if point.scenario.find::<Mix>().is_some() {
         let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
         return mix::run(point, options, &mut share);
@@ -105,6 +115,7 @@ fn run_nodes(
     let scenario = &point.scenario;
     let wanted = Wanted::new(point, options.inputs).map_err(TestbedError::Scenario)?;
     let mut wire = Wire::new(scenario, &wanted.hosts, point.seed)?;
+    let mut rivals = Rivals::new(scenario, &wanted.hosts, point.seed, &wire)?;
     progress("starting nodes", live::at(0.0));
     let mut nodes = start(point, options, &wanted, &wire)?;
     dial(&mut nodes, point, &wanted, &wire, &stop)?;
@@ -112,19 +123,22 @@ fn run_nodes(
     let ready = readiness::wait(&mut nodes, scenario, &wanted, options.ready_timeout, &stop, options.nodes)?;
     let asked = Instant::now();
     let before = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
-    let lead = LEAD + LEAD_REPORTS * asked.elapsed();
-    let (measured, late_ms, after) = if let Job::Transactions { .. } = &wanted.job {
-        let mut driven = pools::drive(&mut nodes, point, lead, (&stop, options.live), &mut progress)?;
+    let lead = rivals.before(wanted.warm_up(scenario)).max(LEAD + LEAD_REPORTS * asked.elapsed());
+    let times = (lead, &mut rivals);
+    let (measured, late_ms, after, rivals) = if let Job::Transactions { .. } = &wanted.job {
+        let mut driven = pools::drive(&mut nodes, point, times, (&stop, options.live), &mut progress)?;
+        let rivals = rivals.end()?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         doubts.extend(end(&mut nodes)?);
         let measured = pools::measured(point, &wanted, &mut driven, (&before, &after));
         doubts.append(&mut driven.doubts);
-        (measured, driven.late_ms, after)
+        (measured, driven.late_ms, after, rivals)
     } else {
         let waited = waits(&mut nodes);
         let (first_unix_ns, planned, late_ms) =
-            publish(&mut nodes, point, (&wanted, lead), (&stop, options.live), &mut progress)?;
+            publish(&mut nodes, point, (&wanted, times), (&stop, options.live), &mut progress)?;
+        let rivals = rivals.end()?;
         progress("stopping nodes", live::at(1.0));
         let after = MetricsSnapshots::new(&mut nodes, &mut wire, |_| true)?;
         let waited = waits(&mut nodes).saturating_sub(waited) / nodes.len().max(1) as u32;
@@ -137,13 +151,13 @@ fn run_nodes(
         let last = events.received.iter().filter(|row| row.first).map(|row| row.at).max().unwrap_or(0);
         doubts.extend(starved(waited, last.saturating_sub(first_unix_ns)));
         let measured = of_traces(point, &wanted, &events, (&before, &after), first_unix_ns);
-        (measured, late_ms, after)
+        (measured, late_ms, after, rivals)
     };
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     let relay = after.relay.as_ref();
     let real =
         RealRun { publish_error_ms: Statistics::of(&late_ms), doubts, ..real(options, &nodes, ready, relay) };
-    Ok((measured, real))
+    Ok(Done { measured, real, rivals })
 }
 
 /// Returns the time for which all nodes together were ready to run and had no processor.
@@ -223,12 +237,12 @@ fn dial(
 /// milliseconds.
 type Published = (u64, Vec<Vec<Publication>>, Vec<f64>);
 
-/// Hands out all publications, the first of which is `lead` away, and waits until they have been
-/// delivered.
+/// Hands out all publications, the first of which is `lead` away, starts the rivals, and waits until the
+/// publications have been delivered.
 fn publish(
     nodes: &mut [NodeProcess],
     point: &Point,
-    (wanted, lead): (&Wanted, Duration),
+    (wanted, (lead, rivals)): (&Wanted, (Duration, &mut Rivals)),
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Published, TestbedError> {
@@ -241,6 +255,7 @@ fn publish(
             })?;
         }
     }
+    rivals.begin(first_unix_ns - wanted.warm_up(&point.scenario))?;
     watch(nodes, point, wanted, first_unix_ns, (stop, live), progress)?;
     let mut late_ms = Vec::new();
     for (node, publications) in nodes.iter_mut().zip(&planned).filter(|(_, planned)| !planned.is_empty()) {

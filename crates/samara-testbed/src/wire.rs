@@ -4,13 +4,13 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use samara_emulation::{EmulationConfig, Relay, RelayConfig};
+use samara_emulation::{EmulationConfig, Relay, RelayConfig, Servers};
 use samara_lab::network::{self, Hosts};
 use samara_scenario::UplinkQueue;
 use samara_sim::Congestion;
 use samara_spec::{Scenario, TransportKind, TransportSpec};
 
-use crate::TestbedError;
+use crate::{TestbedError, rivals};
 
 /// Every node has its own address, so all can have the same port.
 const PORT: u16 = 4001;
@@ -37,7 +37,8 @@ impl Wire {
         let impaired = latency || network.loss.fraction() > 0.0 || network.jitter.nanos() > 0;
         // Loopback and the processors of one machine are no faster than this.
         let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
-        if !impaired && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
+        let has_rivals = !rivals::planned(scenario, seed).is_empty();
+        if !impaired && !has_rivals && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
             return Ok(Self::Loopback);
         }
         // Without a queue behind the sockets, the interface of the host is the bottleneck.
@@ -98,6 +99,11 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         nic: network::nic(scenario),
         uplink_queue: samara_emulation::UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
+        // The other end of each rival.
+        servers: Servers {
+            count: rivals::planned(scenario, seed).len() as u32,
+            latency: scenario.network.latency.duration(),
+        },
     }
 }
 

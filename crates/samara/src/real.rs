@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use samara_lab::results::Outcome;
-use samara_testbed::{NodeProgram, TestbedError};
+use samara_testbed::{Done, NodeProgram, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 
 use crate::args::TestbedOptions;
@@ -125,8 +125,8 @@ fn run_all(
         };
         writer.say(live::unix_ns(), Event::Finished { outcome, message: None });
         results.push(match measured {
-            Ok((measured, real)) => {
-                let result = measured.outcome().on_real_nodes(real);
+            Ok(Done { measured, real, rivals }) => {
+                let result = measured.outcome().on_real_nodes(real).beside(&rivals);
                 session.directory.run(&*measured, &result).map_err(|error| error.to_string())?;
                 live.end(RunState::Done);
                 Some(result)

@@ -19,6 +19,9 @@ use crate::config::EmulationConfig;
 use downlink::{Downlink, Left, Taken};
 use uplink::{Departure, Offered, Uplink};
 
+/// The rate of a server: 10,000 times that of a home, so that a packet takes no time there.
+const SERVER_BPS: u64 = 100_000_000_000;
+
 /// A packet that a host sends. `P` is its content; the emulator only needs its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<P> {
@@ -63,10 +66,13 @@ impl Drops {
     }
 }
 
+/// Counters of a host; of a server, those of the packets that hosts send to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// Packets that the host handed to its uplink, including those lost later.
     pub sent: Count,
+    /// Packets that left its uplink.
+    pub left: Count,
     pub received: Count,
     pub drops: Drops,
     /// The longest wait of a packet for the uplink.
@@ -114,7 +120,10 @@ struct Travelling<P> {
 #[derive(Debug)]
 pub struct Emulator<P> {
     now: u64,
+    /// The hosts, then the servers.
     hosts: Vec<Host<P>>,
+    /// Number of the first server.
+    servers: u32,
     paths: Paths,
     travelling: Slab<Travelling<P>>,
     /// Events by time, then by order of scheduling.
@@ -130,7 +139,9 @@ impl<P> Emulator<P> {
     /// [`EmulationConfig::check`] finds a fault.
     pub fn new(config: &EmulationConfig) -> Result<Self, ConfigError> {
         config.check()?;
-        let hosts = config.hosts.iter().map(|host| Host {
+        let server = HostConfig { uplink_bps: SERVER_BPS, downlink_bps: SERVER_BPS, region: 0 };
+        let servers = std::iter::repeat_n(&server, config.servers.count as usize);
+        let hosts = config.hosts.iter().chain(servers).map(|host| Host {
             uplink: Uplink::new(host.uplink_bps, config.nic, config.uplink_queue, config.seed),
             downlink: Downlink::new(host.downlink_bps, config.downlink_queue),
             counters: HostCounters::default(),
@@ -138,6 +149,7 @@ impl<P> Emulator<P> {
         Ok(Self {
             now: 0,
             hosts: hosts.collect(),
+            servers: config.hosts.len() as u32,
             paths: Paths::new(config),
             travelling: Slab::new(),
             events: BinaryHeap::new(),
@@ -154,13 +166,13 @@ impl<P> Emulator<P> {
     pub fn push(&mut self, now: Time, flow: u64, packet: Packet<P>) {
         assert!((packet.to as usize) < self.hosts.len(), "host {} is not in the network", packet.to);
         self.advance(now);
-        let (from, bytes) = (packet.from, packet.bytes);
+        let (from, to, bytes) = (packet.from, packet.to, packet.bytes);
+        self.count(from, to, |counters| counters.sent.add(1, bytes));
         let host = &mut self.hosts[from as usize];
-        host.counters.sent.add(1, bytes);
         let waited = host.uplink.next_at().is_some();
         match host.uplink.offer(self.now, flow, packet) {
             Offered::Leaves(departure) => self.travel(from, departure),
-            Offered::Full => host.counters.drops.uplink_full.add(1, bytes),
+            Offered::Full => self.count(from, to, |counters| counters.drops.uplink_full.add(1, bytes)),
             Offered::Queued if waited => (),
             Offered::Queued => {
                 let at = host.uplink.next_at().unwrap_or(self.now);
@@ -190,6 +202,14 @@ impl<P> Emulator<P> {
         self.hosts.iter().map(|host| &host.counters)
     }
 
+    /// Counts a packet from a host to another, or to a server. Those of servers do not count.
+    fn count(&mut self, from: u32, to: u32, count: impl FnOnce(&mut HostCounters)) {
+        let at = if to >= self.servers { to } else { from };
+        if from < self.servers {
+            count(&mut self.hosts[at as usize].counters);
+        }
+    }
+
     fn schedule(&mut self, at: u64, event: Event) {
         self.scheduled += 1;
         self.events.push(Reverse((at.max(self.now), self.scheduled, event)));
@@ -211,21 +231,31 @@ impl<P> Emulator<P> {
     }
 
     fn send(&mut self, host: u32) {
-        let Host { uplink, counters, .. } = &mut self.hosts[host as usize];
-        let Some(departure) = uplink.send(self.now, &mut counters.drops.uplink_codel) else { return };
-        if let Some(at) = uplink.next_at() {
+        let mut dropped = Vec::new();
+        let uplink = &mut self.hosts[host as usize].uplink;
+        let departure = uplink.send(self.now, &mut dropped);
+        let next_at = uplink.next_at().filter(|_| departure.is_some());
+        for (to, bytes) in dropped {
+            self.count(host, to, |counters| counters.drops.uplink_codel.add(1, bytes));
+        }
+        if let Some(at) = next_at {
             self.schedule(at, Event::Uplink { host });
         }
-        self.travel(host, departure);
+        if let Some(departure) = departure {
+            self.travel(host, departure);
+        }
     }
 
     fn travel(&mut self, from: u32, departure: Departure<P>) {
         let Departure { packet, flow, end, waited } = departure;
+        let duration = self.paths.travel(from, packet.to);
+        self.count(from, packet.to, |counters| {
+            counters.left.add(1, packet.bytes);
+            counters.uplink_wait_max = counters.uplink_wait_max.max(Duration::from_nanos(waited));
+        });
         let host = &mut self.hosts[from as usize];
-        let counters = &mut host.counters;
-        counters.uplink_wait_max = counters.uplink_wait_max.max(Duration::from_nanos(waited));
-        let Some(duration) = self.paths.travel(from, packet.to) else {
-            counters.drops.random.add(1, packet.bytes);
+        let Some(duration) = duration else {
+            host.counters.drops.random.add(1, packet.bytes);
             host.uplink.arrived(flow);
             return;
         };
@@ -269,7 +299,9 @@ impl<P> Emulator<P> {
     }
 
     fn deliver(&mut self, packet: Packet<P>) {
-        self.hosts[packet.to as usize].counters.received.add(1, packet.bytes);
+        if packet.from < self.servers {
+            self.hosts[packet.to as usize].counters.received.add(1, packet.bytes);
+        }
         self.ready.push_back(Delivery { due: Time::from_nanos(self.now), packet });
     }
 }
@@ -290,6 +322,8 @@ struct Paths {
     hosts: Vec<HostConfig>,
     jitter: u64,
     loss: f64,
+    /// Latency to and from servers, whose numbers are beyond those of the hosts.
+    server_latency: u64,
     paths: FxHashMap<(u32, u32), Path>,
 }
 
@@ -301,12 +335,16 @@ impl Paths {
             hosts: config.hosts.clone(),
             jitter: nanos(config.jitter),
             loss: config.loss,
+            server_latency: nanos(config.servers.latency),
             paths: FxHashMap::default(),
         }
     }
 
     /// Returns the time in nanoseconds that the next packet travels, or `None` if it is lost.
     fn travel(&mut self, from: u32, to: u32) -> Option<u64> {
+        if from.max(to) as usize >= self.hosts.len() {
+            return Some(self.server_latency);
+        }
         let path = self.paths.entry((from, to)).or_insert_with(|| {
             let direction = u64::from(from) << 32 | u64::from(to);
             let rng = NodeRng::new(self.seed, direction, Purpose::Transport);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use samara_sim::{DownlinkQueue, FqCoDel, NicDiscipline, PairLatencies, QueueSize};
 
 use super::*;
-use crate::config::UplinkQueue;
+use crate::config::{Servers, UplinkQueue};
 
 const MBIT: u64 = 1_000_000;
 const MS: u64 = 1_000_000;
@@ -150,6 +150,37 @@ fn one_queue_drops_what_does_not_fit_into_its_time() {
     assert!(order.is_sorted() && (10..=12).contains(&order.len()), "{order:?}");
     let dropped = emulator.counters().next().unwrap().drops.uplink_full.packets;
     assert_eq!(order.len() as u64 + dropped, 40);
+}
+
+/// What somebody sends to a server waits in the queue of the host, and counts apart from the host's own
+/// packets.
+#[test]
+fn packets_for_a_server_share_the_queue_of_a_host() {
+    let servers = Servers { count: 1, latency: Duration::from_millis(30) };
+    let nic = NicDiscipline::DropTail(QueueSize::Bytes(4_000));
+    let config = EmulationConfig { nic, servers, loss: 0.99, ..uniform(2, 8 * MBIT, 1) };
+    let mut emulator = Emulator::new(&config).unwrap();
+    // The bucket of 1,500 bytes lets two packets out at once, and owes half of the second one. Of the
+    // others, four fit into the queue: the last two of them are the host's third, and the server's.
+    for id in 0..6 {
+        send(&mut emulator, 0, 0, 1, 1, id);
+        send(&mut emulator, 0, 0, 2, 2, 10 + id);
+    }
+    let heard = drain(&mut emulator);
+    let of_server: Vec<_> = heard.into_iter().filter(|(_, to, _)| *to == 2).collect();
+    let at = |half_ms: u64| 30 * MS + half_ms * MS / 2;
+    assert_eq!(of_server, [(at(1), 2, 10), (at(5), 2, 11), (at(9), 2, 12)]);
+    let counters: Vec<HostCounters> = emulator.counters().copied().collect();
+    let packets = |of: usize| {
+        let HostCounters { sent, left, received, drops, .. } = counters[of];
+        (sent.packets, left.packets, received.packets, drops.uplink_full.packets)
+    };
+    assert_eq!((packets(0), packets(2)), ((6, 3, 0, 3), (6, 3, 3, 3)));
+    // The way back has the latency, too, and counts nowhere.
+    send(&mut emulator, 100 * MS, 2, 0, 3, 20);
+    assert_eq!(drain(&mut emulator), [(130 * MS, 0, 20)]);
+    let counted: u64 = emulator.counters().map(|host| host.sent.packets + host.received.packets).sum();
+    assert_eq!(counted, 6 + 6 + 3);
 }
 
 #[test]
@@ -332,6 +363,7 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
                     nic,
                     uplink_queue: UplinkQueue { flow_bytes, total_bytes },
                     downlink_queue,
+                    servers: Servers::default(),
                 }
             },
         )

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
-use samara_sim::{Count, Dropped, FqLine, NicDiscipline, Queued, hash_of};
+use samara_sim::{Dropped, FqLine, NicDiscipline, Queued, hash_of};
 use slab::Slab;
 
 use super::{Packet, Waiting, serialisation};
@@ -131,9 +131,9 @@ impl<P> Uplink<P> {
         Offered::Queued
     }
 
-    /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at) or later. Counts
-    /// the packets that CoDel drops before it.
-    pub(crate) fn send(&mut self, now: u64, dropped: &mut Count) -> Option<Departure<P>> {
+    /// Begins to send the next packet at `now`, which is [`next_at`](Self::next_at) or later. Adds the
+    /// receiver and the bytes of each packet that CoDel drops before it.
+    pub(crate) fn send(&mut self, now: u64, dropped: &mut Vec<(u32, u32)>) -> Option<Departure<P>> {
         if self.line.is_some() {
             return self.send_from_line(now, dropped);
         }
@@ -148,14 +148,14 @@ impl<P> Uplink<P> {
         Some(self.depart(now, index, waiting))
     }
 
-    fn send_from_line(&mut self, now: u64, dropped: &mut Count) -> Option<Departure<P>> {
+    fn send_from_line(&mut self, now: u64, dropped: &mut Vec<(u32, u32)>) -> Option<Departure<P>> {
         let line = self.line.as_mut()?;
         let mut idle = Vec::new();
         let mut lost = 0;
         let selected = line.select(now, &mut |drop| {
             // Each entry is one packet.
             if let Dropped::All(routed) = drop {
-                dropped.add(1, routed.packet.bytes);
+                dropped.push((routed.packet.to, routed.packet.bytes));
                 lost += u64::from(routed.packet.bytes);
                 idle.push(routed.flow);
             }

@@ -5,5 +5,5 @@ mod netlink;
 mod relay;
 mod system;
 
-pub use relay::{Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted};
+pub use relay::{CounterReader, Lateness, Relay, RelayConfig, RelayError, RelayReport, Unrouted};
 pub use system::{availability, enter_private_network};

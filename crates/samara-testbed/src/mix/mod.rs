@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use samara_apps::mix::Costs;
 use samara_emulation::RelayReport;
 use samara_lab::network::{self, Hosts};
-use samara_lab::results::{Measured, RealRun};
+use samara_lab::results::RealRun;
 use samara_lab::run::{MixMeasured, with_paths};
 use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
@@ -21,7 +21,10 @@ use samara_spec::mix::Mix;
 use samara_spec::{Point, Scenario};
 
 use crate::process::NodeProcess;
-use crate::run::{END_TIMEOUT, MetricsSnapshots, Options, QUIET, SAMPLE_EVERY, Stop, real, traffic, unix_ns};
+use crate::rivals::Rivals;
+use crate::run::{
+    Done, END_TIMEOUT, MetricsSnapshots, Options, QUIET, SAMPLE_EVERY, Stop, real, traffic, unix_ns,
+};
 use crate::wire::Wire;
 use crate::{NodeProgram, TestbedError, wire};
 use nodes::{FaultDriver, Processors};
@@ -54,7 +57,7 @@ pub(crate) fn run(
     point: &Point,
     options: Options<'_>,
     progress: &mut impl FnMut(&str, f64),
-) -> Result<(Box<dyn Measured>, RealRun), TestbedError> {
+) -> Result<Done, TestbedError> {
     let stop = Stop(options.stop);
     let scenario = &point.scenario;
     let mix: &Mix = scenario.part();
@@ -71,6 +74,7 @@ pub(crate) fn run(
         nodes,
     };
     let mut wire = Wire::new(scenario, &cast.hosts, point.seed)?;
+    let mut rivals = Rivals::new(scenario, &cast.hosts, point.seed, &wire)?;
     // Created before the processes, so that these end first.
     let mut processors = Processors::new(mix, nodes).map_err(TestbedError::Scenario)?;
     progress("starting nodes", 0.0);
@@ -86,9 +90,11 @@ pub(crate) fn run(
     processors.limit(&processes).map_err(TestbedError::Scenario)?;
     let (begun, clock) = (unix_ns(), Instant::now());
     client.begin();
+    rivals.begin(begun)?;
     let mut harm = FaultDriver::new(scenario, point.seed, options, &cast);
     let watched = (&mut harm, &mut processors);
     let went = watch(&mut processes, &mut client, watched, scenario, &stop, progress)?;
+    let rivals = rivals.end()?;
     let wall_s = clock.elapsed().as_secs_f64();
     let (busiest, machine) = busy(&cpu_before, &seconds(&mut processes), wall_s);
     progress("stopping nodes", 1.0);
@@ -134,7 +140,7 @@ pub(crate) fn run(
         digest: (0, 0),
     };
     let explained = measured.explained();
-    Ok((with_paths(Box::new(measured), explained), real))
+    Ok(Done { measured: with_paths(Box::new(measured), explained), real, rivals })
 }
 
 /// Fills in the bytes of frames. Nodes do not count payload separately.

@@ -53,9 +53,10 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
         ),
     ];
     refuse(&refused)?;
-    match scenario.faults.iter().position(|fault| fault.kind != FaultKind::Crash) {
+    let is_real = |kind: FaultKind| kind == FaultKind::Crash || kind.is_rival();
+    match scenario.faults.iter().position(|fault| !is_real(fault.kind)) {
         Some(index) => Err(format!(
-            "fault.{index}.kind: real processes can crash; other faults exist in the simulator only"
+            "fault.{index}.kind: the testbed has crashes, uploads and calls; other faults exist in the simulator only"
         )),
         None => Ok(()),
     }
@@ -155,6 +156,7 @@ pub(super) struct FaultDriver<'a> {
 impl<'a> FaultDriver<'a> {
     pub(super) fn new(scenario: &Scenario, seed: u64, options: Options<'a>, cast: &Participants) -> Self {
         let faults = scenario.faults.iter().enumerate();
+        let faults = faults.filter(|(_, fault)| fault.kind == FaultKind::Crash);
         let kills = faults.flat_map(|(index, fault)| {
             let hosts = network::hit(scenario, index, seed).into_iter().filter(|host| *host < cast.nodes);
             hosts.map(move |host| Kill {

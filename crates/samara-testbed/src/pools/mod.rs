@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::TestbedError;
 use crate::client::Client;
 use crate::process::NodeProcess;
+use crate::rivals::Rivals;
 use crate::run::{QUIET, SAMPLE_EVERY, Stop, unix_ns};
 
 pub(crate) use figures::measured;
@@ -66,11 +67,11 @@ struct Maxima {
 }
 
 /// Hands out the submissions, the first of which is `lead` away and the time that the hand-out takes,
-/// commits blocks at their times, and waits until every transaction is done.
+/// starts the rivals, commits blocks at their times, and waits until every transaction is done.
 pub(crate) fn drive(
     nodes: &mut [NodeProcess],
     point: &Point,
-    lead: Duration,
+    (lead, rivals): (Duration, &mut Rivals),
     (stop, live): (&Stop<'_>, &LiveWriter),
     progress: &mut impl FnMut(&str, Progress),
 ) -> Result<Recorded, TestbedError> {
@@ -93,6 +94,7 @@ pub(crate) fn drive(
         workload,
     };
     driver.hand_out(nodes, first, Late::Refuse)?;
+    rivals.begin(driver.start)?;
     driver.watch(nodes, (stop, live), progress)?;
     let end = unix_ns();
     let (submitted, late_ms) = made(nodes, &driver.submissions)?;

@@ -482,6 +482,12 @@ fn rejects_what_rust_lacks() {
 fn rejects_settings_that_only_simulated_blocks_have() {
     for (scenario, from, to, key) in [
         (PIECES, "parity = 48", "parity = 48\nsilent = \"20 %\"", "columns.pieces"),
+        (
+            PIECES,
+            "parity = 48",
+            "parity = 48\n[[fault]]\nkind = \"vanish\"\nat = \"5 s\"\nnodes = [1]",
+            "fault",
+        ),
         (CELLS, "hits = ", "upgraded = \"50 %\"\nhits = ", "columns.cells.upgraded"),
     ] {
         let mut testbed = Testbed::start("blocks-refused", &scenario.replace(from, to), &[]);
@@ -502,6 +508,45 @@ fn messages_of_both_implementations_reach_all_nodes() {
         let Some(run) = testbed.results() else { return };
         assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{name}: {run}");
     }
+}
+
+/// Beside an idle node, an upload takes what the uplink has, and fills the queue in which the call waits.
+#[test]
+fn rivals_of_a_node_share_its_uplink() {
+    let rivals = r#"
+[[fault]]
+kind = "upload"
+at = "3 s"
+until = "8 s"
+nodes = [0]
+factor = 2
+[[fault]]
+kind = "call"
+at = "5 s"
+nodes = [0]
+"#;
+    let scenario = MESSAGES
+        .replace("nodes = 6", "nodes = 4\nuplink_queue = { kind = \"fifo\", time = \"200 ms\" }")
+        .replace("20 Mbit/s", "8 Mbit/s")
+        .replace("duration = \"2 s\"", "duration = \"5 s\"");
+    let mut testbed = Testbed::start("rivals", &(scenario + rivals), &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
+    let [upload, call] = run["rivals"].as_array().expect("rivals").as_slice() else { panic!("{run}") };
+    let number = |rival: &Value, key: &str| rival[key].as_f64().expect("a number");
+    assert_eq!((&upload["kind"], &call["kind"]), (&"upload".into(), &"call".into()));
+    assert!((4.9..5.5).contains(&number(upload, "seconds")), "{upload}");
+    assert!((0.25..=1.02).contains(&number(upload, "share")), "{upload}");
+    assert!(number(upload, "share") + number(upload, "node_share") < 1.05, "{upload}");
+    // 200 bytes of payload and 28 of headers, 50 times a second.
+    let packets = number(call, "packets") + number(call, "lost");
+    assert!((packets / number(call, "seconds") - 50.0).abs() < 3.0, "{call}");
+    assert_eq!(number(call, "bytes"), number(call, "packets") * 228.0, "{call}");
+    let delay = |of: &str| number(&call["delay_ms"], of);
+    assert!(delay("mean") > 10.0 && delay("mean") < delay("max") && delay("max") < 300.0, "{call}");
+    // The traffic of a node is its own only.
+    let own = number(&run["metrics"], "bytes_up_per_node");
+    assert!(4.0 * own < number(upload, "bytes"), "{own} {upload}");
 }
 
 /// The transaction counts of each node in the order of its reports, from its live file.

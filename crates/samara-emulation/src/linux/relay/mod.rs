@@ -18,7 +18,7 @@ use super::interface;
 use super::netlink::{Destination, Netlink, Treatment};
 use super::system::{TUN_FILE, Tun, system};
 use crate::config::EmulationConfig;
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, HostCounters};
 use crate::error::Unavailable;
 use crate::subnets::{MAX_ADDRESSES, Subnets};
 pub use report::{Lateness, RelayReport, Unrouted};
@@ -96,8 +96,7 @@ pub struct Relay {
     index: u32,
     subnets: Subnets,
     hosts: u32,
-    requests: Sender<Request>,
-    wake: Arc<EventFd>,
+    requests: Requests,
     interface: Option<Result<(), String>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -110,7 +109,7 @@ impl Relay {
     /// free.
     pub fn start(config: RelayConfig) -> Result<Self, RelayError> {
         let emulator = Emulator::new(&config.emulation)?;
-        let hosts = config.emulation.hosts.len();
+        let hosts = config.emulation.members();
         if hosts > MAX_ADDRESSES {
             return Err(RelayError::TooManyHosts(hosts));
         }
@@ -140,8 +139,7 @@ impl Relay {
             index,
             subnets,
             hosts: hosts as u32,
-            requests,
-            wake,
+            requests: Requests { requests, wake },
             interface,
             thread: Some(thread),
         })
@@ -182,9 +180,10 @@ impl Relay {
     /// # Errors
     /// The relay has stopped with an error, or the kernel does not report the drops of the device.
     pub fn report(&mut self) -> Result<RelayReport, RelayError> {
-        let (answer, report) = sync_channel(1);
-        self.ask(Request::Report(answer))?;
-        let Ok(mut report) = report.recv() else { return Err(self.why_stopped()) };
+        let mut report = match self.requests.report() {
+            Err(RelayError::Stopped(_)) => return Err(self.why_stopped()),
+            report => report?,
+        };
         // A new connection each time: the caller may be on another thread than the one that started
         // the relay, but not in another namespace.
         let drops = Netlink::new().and_then(|mut netlink| netlink.queue_drops(self.index));
@@ -198,11 +197,9 @@ impl Relay {
         self.report()
     }
 
-    fn ask(&mut self, request: Request) -> Result<(), RelayError> {
-        if self.requests.send(request).is_err() {
-            return Err(self.why_stopped());
-        }
-        Ok(system("waking the relay", self.wake.write(1).map(drop).map_err(Into::into))?)
+    /// Returns a reader of the counters for other threads.
+    pub fn counters(&self) -> CounterReader {
+        CounterReader(self.requests.clone())
     }
 
     fn why_stopped(&mut self) -> RelayError {
@@ -216,11 +213,45 @@ impl Relay {
     }
 }
 
+/// Reads the counters of a relay while it runs.
+#[derive(Clone, Debug)]
+pub struct CounterReader(Requests);
+
+impl CounterReader {
+    /// Returns the counters of each host, then of each server, so far.
+    ///
+    /// # Errors
+    /// The relay has stopped.
+    pub fn read(&self) -> Result<Vec<HostCounters>, RelayError> {
+        Ok(self.0.report()?.hosts)
+    }
+}
+
+/// The way to the relay's thread.
+#[derive(Clone, Debug)]
+struct Requests {
+    requests: Sender<Request>,
+    wake: Arc<EventFd>,
+}
+
+impl Requests {
+    fn report(&self) -> Result<RelayReport, RelayError> {
+        let (answer, report) = sync_channel(1);
+        self.send(Request::Report(answer))?;
+        report.recv().map_err(|_| RelayError::Stopped(None))
+    }
+
+    fn send(&self, request: Request) -> Result<(), RelayError> {
+        self.requests.send(request).map_err(|_| RelayError::Stopped(None))?;
+        Ok(system("waking the relay", self.wake.write(1).map(drop).map_err(Into::into))?)
+    }
+}
+
 impl Drop for Relay {
     fn drop(&mut self) {
         // If the relay has stopped already, there is no thread to wait for. If it could not be
         // woken, waiting would block.
-        if self.ask(Request::Stop).is_ok()
+        if self.requests.send(Request::Stop).is_ok()
             && let Some(thread) = self.thread.take()
         {
             drop(thread.join());
