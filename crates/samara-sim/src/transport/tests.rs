@@ -8,7 +8,7 @@ use samara_engine::Frame;
 
 use super::backlog::{cut, segment_len};
 use super::quic::{QuicConfig, QuicSendBuffer, StreamOrder};
-use super::tcp::{SendBuffer, TcpConfig, timestamp};
+use super::tcp::{Recovery, SendBuffer, TcpConfig, timestamp};
 use super::{Ack, AckNeed, Control, FRAME_BYTES_MAX, Framing, Outgoing, Receiver, Sender, Transport};
 use crate::packet::Body;
 
@@ -230,6 +230,79 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
     assert!(path.now < 5 * LATENCY, "before any timer: {} ms", path.now / MILLI);
     while path.step(&mut || false) {}
     assert_eq!((path.sent_again, path.delivered.len()), (2, 1));
+}
+
+/// Sends one frame to know the round trip, then ten packets without those of these numbers. Returns the
+/// path, the time since then, and the time of the last arrival.
+fn without(lost: &[u32], recovery: Recovery) -> (Path, u64) {
+    let mut transport = tcp();
+    let Control::Tcp(config) = &mut transport.control else { panic!("TCP") };
+    config.recovery = recovery;
+    let mut path = Path::new(&[10_000], transport);
+    path.send(&mut || false);
+    while path.step(&mut || false) {}
+    path.sender.write(Blob(1, 10_000), 10_000, 1, &path.transport);
+    let (start, mut number) = (path.now, 0);
+    path.send(&mut || {
+        number += 1;
+        lost.contains(&number)
+    });
+    assert_eq!(number, 10);
+    while path.delivered.len() < 2 {
+        assert!(path.step(&mut || false));
+    }
+    let took = path.now - start;
+    while path.step(&mut || false) {}
+    (path, took)
+}
+
+#[test]
+fn a_lost_tail_is_repaired_by_a_probe() {
+    let window = without(&[], Recovery::Linux).0.sender.cwnd();
+    // The others are acknowledged after a round trip. The answer of the probe proves the loss of those
+    // before it.
+    let (path, took) = without(&[8, 9, 10], Recovery::Linux);
+    let repaired = (2 + 4 + 3) * LATENCY + 2 * MILLI;
+    assert!((repaired..repaired + MILLI).contains(&took), "{} ms", took / MILLI);
+    assert_eq!(path.sent_again, 3);
+    assert!(path.sender.cwnd() >= window / 2.0 - 1.0, "{} of {window} packets", path.sender.cwnd());
+    // The acknowledgement of a single segment may be delayed by 200 ms. The probe repairs its loss, which
+    // halves the window.
+    let (path, took) = without(&[10], Recovery::Linux);
+    assert!(took > 200 * MILLI + LATENCY, "{} ms", took / MILLI);
+    assert_eq!(path.sent_again, 1);
+    assert!(path.sender.cwnd() >= window / 2.0 - 1.0, "{} of {window} packets", path.sender.cwnd());
+    // Without probes, the timer of a round trip and at least 200 ms does it.
+    let (path, took) = without(&[10], Recovery::Rfc6675);
+    assert!(took > 200 * MILLI + LATENCY, "{} ms", took / MILLI);
+    assert!(path.sender.cwnd() < 4.0);
+}
+
+#[test]
+fn a_single_later_arrival_proves_a_loss_after_a_quarter_of_the_round_trip() {
+    let (path, took) = without(&[9], Recovery::Linux);
+    // The bound is an eighth of the smoothed round trip.
+    let repaired = 3 * LATENCY + LATENCY / 4;
+    assert!((repaired..repaired + MILLI).contains(&took), "{} ms", took / MILLI);
+    assert_eq!(path.sent_again, 1);
+    let (_, took) = without(&[9], Recovery::Rfc6675);
+    assert!(took > 200 * MILLI + LATENCY, "{} ms", took / MILLI);
+}
+
+#[test]
+fn a_probe_sends_new_data_beyond_a_full_window() {
+    let mut path = Path::new(&[10_000], tcp());
+    path.send(&mut || false);
+    while path.step(&mut || false) {}
+    path.sender.write(Blob(1, 100_000), 100_000, 1, &path.transport);
+    path.send(&mut || true);
+    let sent = path.sent;
+    while path.sent == sent {
+        assert!(path.step(&mut || false));
+    }
+    assert_eq!((path.sent, path.sent_again), (sent + 1, 0));
+    while path.step(&mut || false) {}
+    assert_eq!(path.delivered.len(), 2);
 }
 
 #[test]

@@ -144,14 +144,15 @@ impl Congestion {
     }
 }
 
-/// The repair of losses. In both, a segment counts as lost once three later ones have arrived.
+/// The repair of losses. A segment counts as lost once three later ones have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
 #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
 pub enum Recovery {
-    /// As in Linux 6.18: the window falls in proportion to arrivals (RFC 6937), a retransmission counts as
-    /// lost once a later segment has arrived (RACK, RFC 8985), timeouts that were too early are undone
-    /// (RFC 3522, RFC 5682), and arrivals beyond a hole count as signs of life. Without tail loss probes.
+    /// As in Linux 6.18: the window falls in proportion to arrivals (RFC 6937), one later arrival proves a
+    /// loss after a quarter of the round trip, or at once if others are being repaired (RACK, RFC 8985),
+    /// silence is ended by a tail loss probe after two round trips (section 7), timeouts that were too
+    /// early are undone (RFC 3522, RFC 5682), and arrivals beyond a hole count as signs of life.
     Linux,
     /// RFC 6675, as in systems of 2010 and in Shadow: the window falls at once, and only timeouts find lost
     /// retransmissions.

@@ -34,14 +34,38 @@ pub(crate) struct Sender<F> {
     arrived: u64,
     /// The time at which the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
+    /// The time at which silence calls for a probe; `u64::MAX` if it does not.
+    probe_at: u64,
+    probe: Probe,
     /// The time of the first timeout since the last new acknowledgement; 0 if there was none.
     stalled_since: u64,
     holes: Option<Box<Holes>>,
 }
 
+/// A tail loss probe (RFC 8985 section 7): one segment after two round trips of silence, whose
+/// acknowledgement tells whether those before it were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    Off,
+    /// It leaves next.
+    Due,
+    /// It left at a time, as packets carry it, as the last segment before `end`, for the first time or
+    /// `again`.
+    Sent {
+        end: u32,
+        stamp: u32,
+        again: bool,
+    },
+}
+
 #[derive(Debug)]
 struct Holes {
     board: Scoreboard,
+    /// A segment is lost if so many later ones have arrived.
+    threshold: u32,
+    /// The time at which one later arrival is enough: packets that overtake others had their time.
+    /// `u64::MAX` if none arrived.
+    settled_at: u64,
     /// Recovery ends when everything before this is acknowledged; `None` before it starts.
     recover: Option<u32>,
     /// True if a timeout started it: the window then grows as in slow start.
@@ -80,7 +104,15 @@ impl Pace {
 
 impl Holes {
     fn new(una: u32) -> Self {
-        Self { board: Scoreboard::new(una), recover: None, timeout: false, undo: None, pace: Pace::default() }
+        Self {
+            board: Scoreboard::new(una),
+            threshold: DUP_THRESHOLD,
+            settled_at: u64::MAX,
+            recover: None,
+            timeout: false,
+            undo: None,
+            pace: Pace::default(),
+        }
     }
 }
 
@@ -113,6 +145,8 @@ impl<F: Clone> Sender<F> {
             outstanding: 0,
             arrived: 0,
             rto_at: u64::MAX,
+            probe_at: u64::MAX,
+            probe: Probe::Off,
             stalled_since: 0,
             holes: None,
         }
@@ -197,6 +231,9 @@ impl<F: Clone> Sender<F> {
         if !self.can_send() {
             return None;
         }
+        if self.probe == Probe::Due {
+            return Some(self.take_probe(now, config, transport));
+        }
         if self.backlog.nxt == self.una
             && self.last_sent > 0
             && let Some(cubic) = &mut self.cubic
@@ -212,7 +249,73 @@ impl<F: Clone> Sender<F> {
         if self.rto_at == u64::MAX {
             self.rto_at = now.saturating_add(self.rtt.timeout(config));
         }
+        self.plan_probe(now, config);
         Some(segment)
+    }
+
+    /// Takes a new segment, even beyond the congestion window, or else the last one again.
+    fn take_probe(&mut self, now: u64, config: &TcpConfig, transport: &Transport) -> Segment<F> {
+        let is_new = self.backlog.has_new() && self.receiver_open();
+        let again = (!is_new).then(|| self.backlog.nxt - 1);
+        let stamp = timestamp(now);
+        let segment = self.backlog.take(again, stamp, transport);
+        self.probe = Probe::Sent { end: self.backlog.nxt, stamp, again: again.is_some() };
+        self.last_sent = now;
+        self.rto_at = now.saturating_add(self.rtt.timeout(config));
+        segment
+    }
+
+    /// Sets the time of the next probe (`tcp_schedule_loss_probe` in Linux): one for each silence, and
+    /// only while nothing is known to be lost.
+    fn plan_probe(&mut self, now: u64, config: &TcpConfig) {
+        let in_flight = self.backlog.nxt - self.una;
+        let is_open =
+            self.holes.as_ref().is_none_or(|holes| holes.recover.is_none() && holes.board.absent() == 0);
+        let is_wanted = config.recovery == Recovery::Linux && is_open && in_flight > 0;
+        self.probe_at = if is_wanted && self.probe == Probe::Off && self.rtt.smoothed > 0 {
+            // The acknowledgement of a single segment may be delayed.
+            let slack = if in_flight == 1 { config.min_rto.as_nanos() as u64 } else { PROBE_SLACK };
+            self.rto_at.min(now + 2 * self.rtt.smoothed + slack)
+        } else {
+            u64::MAX
+        };
+    }
+
+    /// Handles an acknowledgement of something new, perhaps the answer to a probe.
+    fn probe_answered(&mut self, echo: u32, in_flight: u32, config: &TcpConfig) {
+        let Probe::Sent { end, stamp, again } = self.probe else {
+            self.probe = Probe::Off;
+            return;
+        };
+        let is_answer = !is_older(echo, stamp);
+        if self.una >= end {
+            self.probe = Probe::Off;
+            if again && is_answer {
+                // It has repaired the loss of the last segment.
+                self.ssthresh = self.reduced(in_flight, config);
+                self.cwnd = self.ssthresh;
+            }
+        } else if is_answer && let Some(holes) = &mut self.holes {
+            // Two round trips have passed since those before it left.
+            holes.threshold = 1;
+        }
+    }
+
+    /// Returns the threshold of slow start after a loss.
+    fn reduced(&mut self, in_flight: u32, config: &TcpConfig) -> f64 {
+        match &mut self.cubic {
+            Some(cubic) => cubic.lost(self.cwnd),
+            None => self.halved(in_flight, config),
+        }
+    }
+
+    /// Returns half of what is in flight (RFC 5681, equation 4), or of the window in Linux
+    /// (`tcp_reno_ssthresh`).
+    fn halved(&self, in_flight: u32, config: &TcpConfig) -> f64 {
+        match config.recovery {
+            Recovery::Linux => (self.cwnd / 2.0).floor().max(2.0),
+            Recovery::Rfc6675 => f64::from((in_flight / 2).max(2)),
+        }
     }
 
     fn pop_ideal(&mut self, transport: &Transport) -> Option<Segment<F>> {
@@ -267,6 +370,7 @@ impl<F: Clone> Sender<F> {
             self.cwnd = self.cwnd.max(undo.cwnd);
             self.ssthresh = undo.ssthresh;
             holes.board.none_lost();
+            holes.threshold = DUP_THRESHOLD;
             (holes.recover, holes.timeout, holes.undo) = (None, false, None);
         } else {
             undo.is_first &= advanced == 0;
@@ -283,24 +387,33 @@ impl<F: Clone> Sender<F> {
                     if !holes.timeout {
                         self.cwnd = self.ssthresh;
                     }
+                    holes.threshold = DUP_THRESHOLD;
                     (holes.recover, holes.timeout, holes.undo) = (None, false, None);
                     grows = false;
                 }
                 Some(_) => {
-                    holes.board.find_lost();
+                    holes.board.find_lost(holes.threshold);
                     grows = holes.timeout;
                 }
                 None => {}
             }
-            if holes.recover.is_none() && holes.board.find_lost() {
-                self.ssthresh = match &mut self.cubic {
-                    Some(cubic) => cubic.lost(self.cwnd),
-                    None => f64::from((in_flight / 2).max(2)),
-                };
-                holes.pace = Pace { before: self.cwnd, ..Pace::default() };
+            let begins = holes.recover.is_none() && holes.board.find_lost(holes.threshold);
+            if begins {
+                let before = self.cwnd;
+                let threshold = self.reduced(in_flight, config);
+                let Some(holes) = &mut self.holes else { return };
+                self.ssthresh = threshold;
+                holes.pace = Pace { before, ..Pace::default() };
                 holes.recover = Some(self.backlog.nxt);
+                if config.recovery == Recovery::Linux {
+                    // In recovery, packets are taken to arrive in order (`tcp_rack_reo_wnd`).
+                    (holes.threshold, holes.settled_at) = (1, u64::MAX);
+                    holes.board.find_lost(holes.threshold);
+                }
+                (self.probe, self.probe_at) = (Probe::Off, u64::MAX);
                 grows = false;
             }
+            let Some(holes) = &mut self.holes else { return };
             if holes.recover.is_some() && !holes.timeout {
                 let pipe = self.backlog.nxt - self.una - holes.board.absent();
                 self.cwnd = match config.recovery {
@@ -367,7 +480,8 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
     }
 
     fn can_send(&self) -> bool {
-        (self.lost_waiting() || (self.backlog.has_new() && self.receiver_open())) && self.window_open()
+        self.probe == Probe::Due
+            || (self.lost_waiting() || (self.backlog.has_new() && self.receiver_open())) && self.window_open()
     }
 
     fn held(&self, _now: u64) -> Option<Cause> {
@@ -423,7 +537,12 @@ impl<F: Clone> LossRecovery for Sender<F> {
     }
 
     fn timer_at(&self) -> u64 {
-        self.rto_at
+        let settled_at = self.holes.as_ref().map_or(u64::MAX, |holes| holes.settled_at);
+        self.rto_at.min(self.probe_at).min(settled_at)
+    }
+
+    fn timer_moves_back(&self) -> bool {
+        true
     }
 
     fn stalled_for(&self, now: u64) -> u64 {
@@ -460,7 +579,16 @@ impl<F: Clone> LossRecovery for Sender<F> {
             if is_linux && news > 0 {
                 holes.board.find_lost_again(ack.echo);
             }
+            let waits = is_linux && holes.recover.is_none() && holes.board.sacked > 0;
+            holes.settled_at = match holes.settled_at {
+                _ if !waits => u64::MAX,
+                u64::MAX => now + self.rtt.tolerance(),
+                at => at,
+            };
             self.undo_timeout(advanced, ack.echo, originals);
+        }
+        if news > 0 {
+            self.probe_answered(ack.echo, in_flight, config);
         }
         // While segments arrive that left before the retransmission of the first one, that has not had its
         // time (`tcp_clean_rtx_queue` in Linux).
@@ -472,6 +600,9 @@ impl<F: Clone> LossRecovery for Sender<F> {
             };
         }
         self.recover(now, news, in_flight, config);
+        if is_alive {
+            self.plan_probe(now, config);
+        }
         news > 0
     }
 
@@ -479,10 +610,22 @@ impl<F: Clone> LossRecovery for Sender<F> {
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool {
         let Some(config) = transport.control.tcp() else { return true };
         if self.backlog.nxt == self.una {
-            self.rto_at = u64::MAX;
+            (self.rto_at, self.probe_at) = (u64::MAX, u64::MAX);
             return true;
         }
         let in_flight = self.backlog.nxt - self.una;
+        if let Some(holes) = self.holes.as_mut().filter(|holes| holes.settled_at <= now) {
+            (holes.threshold, holes.settled_at) = (1, u64::MAX);
+            self.recover(now, 0, in_flight, config);
+            return false;
+        }
+        if self.probe_at <= now {
+            (self.probe, self.probe_at) = (Probe::Due, u64::MAX);
+            // Until it leaves.
+            self.rto_at = now.saturating_add(self.rtt.timeout(config));
+            return false;
+        }
+        (self.probe, self.probe_at) = (Probe::Off, u64::MAX);
         let una = self.una;
         let nxt = self.backlog.nxt;
         let holes = self.holes.get_or_insert_with(|| Box::new(Holes::new(una)));
@@ -495,10 +638,12 @@ impl<F: Clone> LossRecovery for Sender<F> {
         if !holes.timeout {
             self.ssthresh = match &mut self.cubic {
                 Some(cubic) => cubic.timed_out(self.cwnd),
-                None => f64::from((in_flight / 2).max(2)),
+                None => self.halved(in_flight, config),
             };
         }
+        let Some(holes) = &mut self.holes else { return true };
         holes.board.all_lost(nxt);
+        holes.settled_at = u64::MAX;
         holes.recover = Some(nxt);
         holes.timeout = true;
         self.cwnd = f64::from(config.loss_window);
@@ -529,6 +674,8 @@ pub(crate) struct RttEstimator {
     variation: u64,
     /// The last sample, 0 before the first.
     last: u64,
+    /// The least sample in microseconds.
+    least: u32,
     /// Number of doublings of the timeout since the last new acknowledgement.
     backoff: u8,
 }
@@ -536,17 +683,21 @@ pub(crate) struct RttEstimator {
 /// About the payload of a full segment, in bytes.
 const SEGMENT: u32 = 1_448;
 
+/// The time of a probe beyond two round trips: two ticks of the kernel's clock (`TCP_TIMEOUT_MIN`).
+const PROBE_SLACK: u64 = 2_000_000;
+
 /// The upper limit of the timeout (RFC 6298 allows any limit of at least 60 s; Linux has 120 s).
 const MAX_RTO: u64 = 120_000_000_000;
 
 impl RttEstimator {
     const fn new() -> Self {
-        Self { smoothed: 0, variation: 0, last: 0, backoff: 0 }
+        Self { smoothed: 0, variation: 0, last: 0, least: u32::MAX, backoff: 0 }
     }
 
     /// Adds a sample: RFC 6298 (2.2) and (2.3) with alpha = 1/8 and beta = 1/4.
     fn sample(&mut self, rtt: u64) {
         self.last = rtt;
+        self.least = self.least.min(timestamp(rtt));
         if self.smoothed == 0 {
             self.smoothed = rtt.max(1);
             self.variation = rtt / 2;
@@ -554,6 +705,11 @@ impl RttEstimator {
             self.variation = (3 * self.variation + self.smoothed.abs_diff(rtt)) / 4;
             self.smoothed = (7 * self.smoothed + rtt) / 8;
         }
+    }
+
+    /// Returns how long a segment may be late before a later one proves its loss (`tcp_rack_reo_wnd`).
+    fn tolerance(&self) -> u64 {
+        (u64::from(self.least) * 1000 / 4).min(self.smoothed / 8)
     }
 
     fn back_off(&mut self) {
@@ -663,10 +819,10 @@ impl Scoreboard {
 
     /// Marks segments with enough arrivals above them as lost. Returns true if there is anything to
     /// retransmit.
-    fn find_lost(&mut self) -> bool {
+    fn find_lost(&mut self, threshold: u32) -> bool {
         let mut above = self.sacked;
         for state in &mut self.states {
-            if above < DUP_THRESHOLD {
+            if above < threshold {
                 break;
             }
             if *state & SACKED != 0 {
