@@ -23,7 +23,8 @@
 //!   the load times `target / delay`, at most 1.5 times the load; up to eight times until the delay
 //!   first reaches half of the target, so that all links together start no slower than their own
 //!   slow start.
-//! - A load below 70 % of the limit of its time says nothing about the uplink.
+//! - A load below 70 % of the limit of its time says nothing about the uplink, unless its delay is
+//!   beyond the target. No delay beyond the target raises the limit: a load may exceed the limit.
 //!
 //! All of this follows the load, and not the present limit: a limit that grew since then has not been
 //! answered yet. In a queue that never idles, the mean delay is the queue's length over its rate, in
@@ -206,7 +207,7 @@ const USED: f64 = 0.7;
 const MEMORY: f64 = 0.25;
 
 /// How much of the way to the wanted limit the samples of one round trip move it.
-const SPEED: f64 = 1.5;
+const SPEED: f64 = 3.0;
 
 /// A sample counts up to this multiple of the mean delay and the target: a few slow peers are no
 /// slow uplink.
@@ -219,6 +220,9 @@ const START_PACE: f64 = 2.0;
 const PACE: f64 = 1.2;
 const BURST: f64 = 0.5;
 const BURST_BYTES: f64 = 14_600.0;
+
+/// Urgent frames pass the limit up to this multiple.
+const URGENT: f64 = 1.25;
 
 /// The longest time that TCP waits for a second packet before it acknowledges a single one, in Linux
 /// (`TCP_DELACK_MIN`). RFC 1122 section 4.2.3.2 allows half a second.
@@ -452,7 +456,8 @@ impl Limit {
         mean.load += share * (then.under_way as f64 - mean.load);
         mean.waiting += share * (then.waiting as f64 - mean.waiting);
         self.is_starting &= mean.delay < target / 2.0;
-        if (then.under_way as f64) < USED * then.limit || mean.load <= 0.0 {
+        let is_used = then.under_way as f64 >= USED * then.limit;
+        if mean.load <= 0.0 || !is_used && mean.delay < target {
             return;
         }
         let least = self.handed.least;
@@ -464,7 +469,7 @@ impl Limit {
             let growth = if self.is_starting { START } else { GROWTH };
             passed.max(mean.load * (target / mean.delay).min(growth))
         } else {
-            passed.max(mean.load * SHRINKAGE)
+            passed.max(mean.load * SHRINKAGE).min(self.limit)
         };
         let step = (SPEED * bytes / mean.load).min(1.0);
         self.limit += step * (wanted - self.limit);
@@ -500,13 +505,20 @@ impl Limit {
     }
 
     /// Returns the bytes that may still leave; 0 also while the pacer holds them back. What leaves
-    /// although there is no room, such as urgent frames, counts like all other bytes.
+    /// although there is no room counts like all other bytes.
     pub fn room(&mut self, now: Time) -> u64 {
         self.pace(now.as_nanos());
         if self.under_way >= self.limit as u64 {
             self.find_stalled(now.as_nanos());
         }
         if self.pacer.bytes <= 0.0 { 0 } else { (self.limit as u64).saturating_sub(self.under_way) }
+    }
+
+    /// Returns the bytes of urgent frames that may leave although there is no room for others: they
+    /// wait neither for the pacer nor for the limit, up to a quarter above it. The first frames to
+    /// hundreds of peers would otherwise overflow the queue, and cost their links the windows.
+    pub fn urgent_room(&self) -> u64 {
+        ((URGENT * self.limit) as u64).saturating_sub(self.under_way)
     }
 
     fn find_stalled(&mut self, now: u64) {

@@ -309,3 +309,51 @@ proptest! {
         }
     }
 }
+
+/// Half of a load far beyond the limit is still more than the limit.
+#[test]
+fn a_long_queue_never_raises_the_limit() {
+    let mut limit = Limit::new(LimitConfig::default());
+    let first = limit.bytes();
+    let (links, bytes, trip) = (400, 7_000, Duration::from_millis(100));
+    for link in 0..links {
+        limit.link_up(Time::ZERO, PeerId(link), Some(trip));
+        limit.set_load(Time::ZERO, PeerId(link), flight(bytes));
+    }
+    assert!(limit.under_way() > 10 * first);
+    for link in 0..links {
+        let round_trip = trip + Duration::from_millis(200 + u64::from(link));
+        let at = Time::from_nanos(round_trip.as_nanos() as u64);
+        limit.report(at, PeerId(link), Report { arrived: bytes, round_trip, ..Report::default() });
+        assert!(limit.bytes() <= first, "{} bytes at {at:?}", limit.bytes());
+    }
+}
+
+#[test]
+fn a_long_queue_lowers_a_limit_that_is_not_used() {
+    let mut limit = Limit::new(LimitConfig::default());
+    limit.link_up(Time::ZERO, PeerId(0), Some(Duration::from_millis(50)));
+    let first = limit.bytes();
+    // Half of the limit is under way, and waits for 200 ms.
+    let load = flight(first / 2);
+    for packet in 0..200_u64 {
+        let at = Time::from_nanos(packet * 5 * MS);
+        limit.set_load(at, PeerId(0), load);
+        if packet > 50 {
+            let round_trip = Duration::from_millis(250);
+            limit.report(at, PeerId(0), Report { arrived: PACKET, round_trip, load, ..Report::default() });
+        }
+    }
+    assert!(limit.bytes() < first / 2, "{} bytes", limit.bytes());
+}
+
+#[test]
+fn urgent_frames_exceed_the_limit_by_a_quarter() {
+    let mut limit = Limit::new(LimitConfig::default());
+    limit.link_up(Time::ZERO, PeerId(0), Some(Duration::from_millis(50)));
+    let first = limit.bytes();
+    limit.set_load(Time::ZERO, PeerId(0), flight(first));
+    assert_eq!((limit.room(Time::ZERO), limit.urgent_room()), (0, first / 4));
+    limit.set_load(Time::ZERO, PeerId(0), flight(first + first / 4));
+    assert_eq!(limit.urgent_room(), 0);
+}

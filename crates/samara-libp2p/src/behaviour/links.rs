@@ -14,7 +14,7 @@ use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo, Time};
 use samara_gossipsub::rpc::RpcFrame;
 
 use super::life::{Happened, Life, Step};
-use super::uplink::Gauge;
+use super::uplink::{Gauge, Uplink};
 use super::{Behaviour, DEPARTED_MAX};
 use crate::event::Event;
 use crate::handler::{Handler, ToHandler};
@@ -130,11 +130,12 @@ impl Behaviour {
     }
 
     /// Moves copies in one order over all links with room, as far as the limit lets them pass.
-    /// Urgent copies pass it.
+    /// Urgent copies may exceed it.
     fn drain_in_one_order(&mut self, now: Time, budget: usize) {
         let has_meters = self.uplink.is_some();
         while has_meters && let Some(handle) = self.ready.pop() {
-            while self.has_room(handle, budget)
+            while self.uplink.as_ref().is_some_and(Uplink::passes_urgent)
+                && self.has_room(handle, budget)
                 && let Some(copy) = self.driver.outbox().pop_urgent_for(now, handle)
             {
                 self.hand_over(now, copy);

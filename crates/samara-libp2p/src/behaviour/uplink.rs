@@ -2,7 +2,7 @@
 //!
 //! A connection whose transport has a [`Meter`] takes a copy if it would leave at once, by the
 //! congestion window of the connection and by the limit of the node. Copies of the most urgent
-//! lanes pass the limit. Other connections are bounded by
+//! lanes may exceed it by a quarter. Other connections are bounded by
 //! [`Options::in_flight_bytes`](crate::Options::in_flight_bytes) alone, and the limit does not know
 //! what they have under way.
 
@@ -75,6 +75,11 @@ impl Uplink {
         }
         gauge.handed += bytes as u64;
         self.limit.set_load(now, handle, gauge.load());
+    }
+
+    /// Returns true if urgent copies may leave.
+    pub(super) fn passes_urgent(&self) -> bool {
+        self.limit.urgent_room() > 0
     }
 
     /// Returns true if no copy may leave but urgent ones.

@@ -601,12 +601,14 @@ impl<F: Frame> Host<F> {
         limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 
-    /// Passes urgent copies to all links with room.
+    /// Passes urgent copies to all links with room, as far as the limit lets them.
     fn pull_urgent(&mut self, now: u64, world: &World<F>) {
         for slot in 0..self.links.len() as u32 {
             let link = &self.links[slot as usize];
             if link.state == LinkState::Up && link.sender.room(&world.config.transport).is_some() {
-                while let Some(copy) = self.node.pop_urgent_for(Time::from_nanos(now), PeerId(slot)) {
+                while self.limit.as_ref().is_some_and(|limit| limit.urgent_room() > 0)
+                    && let Some(copy) = self.node.pop_urgent_for(Time::from_nanos(now), PeerId(slot))
+                {
                     self.write(now, copy, world);
                     self.refresh(now, slot, world);
                 }
