@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
@@ -46,6 +47,7 @@ pub(crate) trait Node<F>: Any + Send {
     /// Returns the time since which the oldest copy in the outbox is owed.
     fn oldest_owed_at(&self) -> Option<Time>;
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64);
+    fn set_round_trip(&mut self, peer: PeerId, round_trip: Duration);
     fn take_touched(&mut self, into: &mut Vec<PeerId>);
     fn wake(&mut self, now: Time);
     fn next_wake(&self) -> Option<Time>;
@@ -158,6 +160,10 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
 
     fn set_weight(&mut self, peer: PeerId, weight: Weight, value: f64) {
         self.outbox.set_weight(peer, weight, value);
+    }
+
+    fn set_round_trip(&mut self, peer: PeerId, round_trip: Duration) {
+        self.outbox.set_round_trip(peer, Some(round_trip));
     }
 
     fn take_touched(&mut self, into: &mut Vec<PeerId>) {

@@ -122,6 +122,7 @@ mod spec;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 pub use config::{
     Counters, Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally,
@@ -214,7 +215,7 @@ pub struct Outbox<F> {
     turns: Vec<Option<u8>>,
     touched: Vec<PeerId>,
     counters: Vec<Counters>,
-    /// Weights by peer and [`Weight`]; allocated with the first weight.
+    /// Weights by peer and [`Weight`], [`UNSET`] until they are set; allocated with the first one.
     weights: Vec<[f64; 3]>,
     /// The times at which staggered messages continue, with their groups.
     wakes: BTreeSet<(Time, u32)>,
@@ -223,6 +224,13 @@ pub struct Outbox<F> {
     lined_up: u64,
     /// The mark of the copies owed from now on.
     mark: u8,
+}
+
+/// A weight that was not set: all others are positive.
+const UNSET: f64 = 0.0;
+
+fn known_weight(weights: &[[f64; 3]], peer: PeerId, weight: Weight) -> Option<f64> {
+    weights.get(peer.index()).map(|of_peer| of_peer[weight as usize]).filter(|value| *value != UNSET)
 }
 
 impl<F: Frame> Outbox<F> {
@@ -338,8 +346,7 @@ impl<F: Frame> Outbox<F> {
         }
         let targets = owed.iter_mut().map(|owe| std::mem::take(&mut owe.peers)).collect();
         let weights = &self.weights;
-        let weight_of =
-            |peer: PeerId, weight| weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize]);
+        let weight_of = |peer: PeerId, weight| known_weight(weights, peer, weight).unwrap_or(1.0);
         let plan = Plan::new(targets, schedule, weight_of, rng);
         let batch = self.open_batch(schedule, lane, &plan, rng);
         let call = self.serial;
@@ -433,14 +440,38 @@ impl<F: Frame> Outbox<F> {
         if self.weights.len() <= peer.index() {
             let peers = self.links.len().max(peer.index() + 1);
             self.weights.reserve_exact(peers - self.weights.len());
-            self.weights.resize(peers, [1.0; 3]);
+            self.weights.resize(peers, [UNSET; 3]);
         }
         self.weights[peer.index()][weight as usize] = value;
     }
 
     /// Returns the weight of a peer; 1 if none was set.
     pub fn weight(&self, peer: PeerId, weight: Weight) -> f64 {
-        self.weights.get(peer.index()).map_or(1.0, |of_peer| of_peer[weight as usize])
+        known_weight(&self.weights, peer, weight).unwrap_or(1.0)
+    }
+
+    /// Sets the round trip of a link, smoothed as its transport measured it, or forgets it. A driver
+    /// calls this with every sample that changes it, and never with what a network is configured to
+    /// have. It is the [`Weight::Latency`] of the peer, and engines wait for answers by it
+    /// ([`round_trip`](Self::round_trip)). It outlives the link.
+    pub fn set_round_trip(&mut self, peer: PeerId, round_trip: Option<Duration>) {
+        match round_trip {
+            Some(trip) => {
+                let seconds = trip.as_nanos().max(1) as f64 / 1e9;
+                self.set_weight(peer, Weight::Latency, 1.0 / seconds);
+            }
+            None => {
+                if let Some(weights) = self.weights.get_mut(peer.index()) {
+                    weights[Weight::Latency as usize] = UNSET;
+                }
+            }
+        }
+    }
+
+    /// Returns the round trip of a link; `None` until the driver has set it.
+    pub fn round_trip(&self, peer: PeerId) -> Option<Duration> {
+        let seconds = 1.0 / known_weight(&self.weights, peer, Weight::Latency)?;
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
     // ---- the driver's side ----

@@ -1,7 +1,9 @@
 //! Tests of the memory of an outbox, which is visible only from inside.
 
+use std::time::Duration;
+
 use super::queue::Link;
-use super::{Dispatch, Lane, LaneConfig, Outbox, OutboxConfig, Owe, Schedule, Weight};
+use super::{Dispatch, Lane, LaneConfig, Outbox, OutboxConfig, Owe, Schedule, UNSET, Weight};
 use crate::{Frame, MessageKey, NodeRng, PeerId, Purpose, Time};
 
 #[derive(Clone, Debug)]
@@ -63,12 +65,24 @@ fn drained_links_own_no_memory() {
 }
 
 #[test]
+fn round_trips_are_weights_and_unknown_until_they_are_set() {
+    let mut outbox = used(Dispatch::PerLink);
+    outbox.set_weight(PeerId(1), Weight::Bandwidth, 5.0);
+    let trip = Duration::from_nanos(81_234_567);
+    outbox.set_round_trip(PeerId(0), Some(trip));
+    assert_eq!([0, 1, 99].map(|peer| outbox.round_trip(PeerId(peer))), [Some(trip), None, None]);
+    assert_eq!([0, 1].map(|peer| outbox.weight(PeerId(peer), Weight::Latency)), [1.0 / 0.081_234_567, 1.0]);
+    outbox.set_round_trip(PeerId(0), None);
+    assert_eq!((outbox.round_trip(PeerId(0)), outbox.weight(PeerId(0), Weight::Latency)), (None, 1.0));
+}
+
+#[test]
 fn weights_take_three_numbers_per_peer() {
     let mut outbox = used(Dispatch::PerLink);
     for peer in (0..PEERS).rev() {
         outbox.set_weight(PeerId(peer), Weight::Latency, 20.0);
         outbox.set_weight(PeerId(peer), Weight::Bandwidth, f64::NAN);
     }
-    assert_eq!(outbox.weights, vec![[1.0, 20.0, f64::MIN_POSITIVE]; PEERS as usize]);
+    assert_eq!(outbox.weights, vec![[UNSET, 20.0, f64::MIN_POSITIVE]; PEERS as usize]);
     assert_eq!(outbox.weights.capacity(), PEERS as usize);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The default is what spread a payload in pieces fastest, at few copies, in the experiments of
 /// `docs/guides/payloads.md`. It needs one order over all links
 /// ([`Dispatch::Node`](samara_engine::outbox::Dispatch::Node)), and a driver that sets
-/// [`Weight::Latency`](samara_engine::outbox::Weight::Latency).
+/// [round trips](samara_engine::Outbox::set_round_trip).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     /// Number of mesh peers to which a node pushes a message. It announces the message to others.
@@ -44,7 +44,7 @@ pub enum Announce {
 pub struct Pull {
     /// Time after a request until another announcer may be asked.
     pub retry: Duration,
-    /// Whether the round trip of the link is added to this time.
+    /// Whether the round trip of the link is added to this time: 1 s while the driver does not know it.
     pub add_round_trip: bool,
     /// Number of announcers that are remembered for a message, to be asked when the time is over. With
     /// 0 only later announcements cause another request.

@@ -217,6 +217,22 @@ fn each_message_of_a_frame_has_its_own_announcers() {
 }
 
 #[test]
+fn another_announcer_is_asked_after_the_round_trip_of_the_first() {
+    // 150 ms beyond a round trip of 1 s while it is unknown, and of 10 s at most.
+    for (trip, due) in [(Some(ms(40)), ms(190)), (None, ms(1150)), (Some(ms(60_000)), ms(10_150))] {
+        let (mut node, peers) = Node::on_topic(pieces(Spread::default()), "t", 6, 6);
+        node.outbox.set_round_trip(peers[0], trip);
+        let wanted = vec![id(&piece(9, 9, 0))];
+        node.rpcs(&peers[..2], ihave("t", wanted.clone()));
+        assert_eq!(node.sent().iwants(), [(peers[0], wanted.clone())]);
+        wait(&mut node, due - ms(1));
+        assert_eq!(node.sent().iwants(), [], "{trip:?}");
+        wait(&mut node, ms(1));
+        assert_eq!(node.sent().iwants(), [(peers[1], wanted)], "{trip:?}");
+    }
+}
+
+#[test]
 fn any_weight_of_a_link_gives_a_time_to_wait() {
     let (mut node, peers) = Node::on_topic(pieces(Spread::default()), "t", 6, 6);
     for (index, weight) in [0.0, f64::NAN, f64::INFINITY, 1e300].into_iter().enumerate() {
@@ -296,7 +312,7 @@ fn announcements_go_to_the_nearest_peers() {
     let spread = Spread { push_copies: 0, announce: Announce::Nearest(3), ..Spread::default() };
     let (mut node, peers) = Node::on_topic(pieces(spread), "t", 20, 20);
     for (peer, millis) in peers.iter().zip(10u32..) {
-        node.outbox.set_weight(*peer, Weight::Latency, 1e3 / f64::from(millis));
+        node.outbox.set_round_trip(*peer, Some(Duration::from_millis(millis.into())));
     }
     node.rpc(peers[1], publish([piece(2, 2, 0)]));
     wait(&mut node, ms(5));

@@ -90,15 +90,14 @@ impl Peer {
 
     /// Returns the room on the link for a copy that the limit over all links lets pass. With a
     /// meter, it is what would leave at once, and none if the limit is reached. In any case it is at
-    /// most the rest of the budget.
-    fn room(&self, budget: usize, is_full: bool) -> Room {
-        match self.writable() {
-            None => Room::NONE,
-            Some(Connection { gauge: Some(_), .. }) if is_full => Room::NONE,
-            Some(connection) => {
-                let room = connection.room(budget);
-                connection.gauge.as_ref().map_or(room, |gauge| gauge.room().min(room))
-            }
+    /// most the rest of the budget, and without a limit (`None`) it is that rest.
+    fn room(&self, budget: usize, is_full: Option<bool>) -> Room {
+        let Some(connection) = self.writable() else { return Room::NONE };
+        let room = connection.room(budget);
+        match (&connection.gauge, is_full) {
+            (None, _) | (_, None) => room,
+            (Some(_), Some(true)) => Room::NONE,
+            (Some(gauge), Some(false)) => gauge.room().min(room),
         }
     }
 
@@ -146,10 +145,10 @@ impl Behaviour {
         }
         self.ready.clear();
         loop {
-            let is_full = self.uplink.as_mut().is_some_and(|uplink| uplink.is_full(now));
+            let is_full = self.uplink.as_mut().map(|uplink| uplink.is_full(now));
             let (handles, peers) = (&self.handles, &self.peers);
             let is_foreign = |peer: &Peer| peer.writable().is_some_and(|link| link.gauge.is_none());
-            if is_full && !peers.values().any(is_foreign) {
+            if is_full == Some(true) && !peers.values().any(is_foreign) {
                 // Spares a search over all copies that wait.
                 return;
             }
@@ -176,6 +175,8 @@ impl Behaviour {
         let Some(connection) = connection else { return };
         if let Some(uplink) = &mut self.uplink {
             uplink.note_handed(now, copy.peer, connection, copy.len as usize);
+        } else if let Some(gauge) = &mut connection.gauge {
+            gauge.refresh(now, connection.in_flight_bytes, self.driver.outbox(), copy.peer);
         }
         let message = copy.message.map(|key| (key, copy.rank));
         connection.send(copy.frame, copy.len as usize, message, self.options.report_frames);
@@ -197,7 +198,7 @@ impl Behaviour {
         // All nodes of one machine, and all peers behind a proxy on it, share the loopback address.
         // It is no evidence of sybils (P6 of the score).
         let address = address.filter(|address| !address.is_loopback());
-        let meter = self.uplink.as_ref().and_then(|_| self.options.meters.claim(&peer, local, remote));
+        let meter = self.options.meters.claim(&peer, local, remote);
         let connection = Connection {
             id,
             stream: 0,
@@ -344,6 +345,7 @@ impl Behaviour {
             && let Some((_, oldest)) = self.departed.shift_remove_index(0)
         {
             self.driver.with(|engine, _| engine.forget_peer(oldest));
+            self.driver.outbox().set_round_trip(oldest, None);
             return oldest;
         }
         self.handles.push(None);

@@ -4,7 +4,8 @@
 //! congestion window of the connection and by the limit of the node. Copies of the most urgent
 //! lanes may exceed it by a quarter. Other connections are bounded by
 //! [`Options::in_flight_bytes`](crate::Options::in_flight_bytes) alone, and the limit does not know
-//! what they have under way.
+//! what they have under way. The outbox gets the round trips of all links with a meter, with the limit
+//! or without.
 
 use std::sync::Weak;
 use std::task::{Context, Poll};
@@ -15,7 +16,7 @@ use futures_timer::Delay;
 use libp2p::PeerId;
 use samara_engine::outbox::{Room, Weight};
 use samara_engine::uplink::{Limit, LimitConfig, Load, Report, TCP_ACK_DELAY};
-use samara_engine::{PeerId as Handle, Time};
+use samara_engine::{Frame, Outbox, PeerId as Handle, Time};
 
 use super::Behaviour;
 use super::links::Connection;
@@ -34,6 +35,10 @@ const STALLED_AFTER: Duration = Duration::from_millis(50);
 
 /// The most bytes of a packet on an Ethernet. TCP may delay the acknowledgement of a single one.
 const PACKET: u64 = 1_500;
+
+/// Time between two readings of a link without the limit, when frames leave: its round trip, which grows
+/// with the queues, is all that counts then.
+const REFRESH: Duration = Duration::from_millis(100);
 
 /// A round trip that differs from the weight of the link by this share is news.
 const WEIGHT_SHARE: f64 = 0.1;
@@ -95,8 +100,9 @@ pub(super) struct Gauge {
     /// Bytes that the connection has taken, with those that were handed over and have not reached
     /// it. Encryption and other protocols add bytes, so each reading can only raise it.
     handed: u64,
-    /// The time at which bytes last moved.
+    /// The time at which bytes last moved, and that of the last reading.
     moved: Time,
+    read_at: Time,
     is_stalled: bool,
     is_loaded: bool,
     /// The round trip in seconds that the weights of the link have.
@@ -110,6 +116,7 @@ impl Gauge {
             reading: Reading::default(),
             handed: 0,
             moved: Time::ZERO,
+            read_at: Time::ZERO,
             is_stalled: false,
             is_loaded: false,
             weighed: 0.0,
@@ -119,6 +126,7 @@ impl Gauge {
     /// Reads the meter. Returns false if the connection is closed.
     fn read(&mut self, now: Time, in_flight_bytes: usize) -> bool {
         let Some(reading) = self.meter.upgrade().and_then(|meter| meter.read()) else { return false };
+        self.read_at = now;
         let last = std::mem::replace(&mut self.reading, reading);
         if (last.written, last.acknowledged) != (reading.written, reading.acknowledged) {
             self.moved = now;
@@ -165,12 +173,18 @@ impl Gauge {
 }
 
 impl Behaviour {
-    /// Begins to count a link, which this connection carries from now on.
+    /// Begins to measure a link, which this connection carries from now on, and to count it if there
+    /// is a limit.
     pub(super) fn meter_up(&mut self, peer_id: PeerId, handle: Handle) {
         let now = self.driver.now();
-        let Some(uplink) = &mut self.uplink else { return };
         let connection = self.peers.get_mut(&peer_id).and_then(super::Peer::active);
         let Some(connection) = connection else { return };
+        let Some(uplink) = &mut self.uplink else {
+            if let Some(gauge) = &mut connection.gauge {
+                gauge.refresh(now, connection.in_flight_bytes, self.driver.outbox(), handle);
+            }
+            return;
+        };
         let Some(gauge) = &mut connection.gauge else {
             if !std::mem::replace(&mut self.has_warned, true) {
                 tracing::warn!(
@@ -304,14 +318,28 @@ impl Behaviour {
 }
 
 impl Gauge {
-    /// Sets the weights of the link if its round trip has changed.
-    fn weigh<F: samara_engine::Frame>(&mut self, outbox: &mut samara_engine::Outbox<F>, handle: Handle) {
+    /// Reads the meter for the weights of the link alone, unless it has done so lately.
+    pub(super) fn refresh<F: Frame>(
+        &mut self,
+        now: Time,
+        in_flight_bytes: usize,
+        outbox: &mut Outbox<F>,
+        handle: Handle,
+    ) {
+        let is_due = self.weighed == 0.0 || now.since(self.read_at) >= REFRESH;
+        if is_due && self.read(now, in_flight_bytes) {
+            self.weigh(outbox, handle);
+        }
+    }
+
+    /// Sets the round trip and the weights of the link if they have changed.
+    fn weigh<F: Frame>(&mut self, outbox: &mut Outbox<F>, handle: Handle) {
         let seconds = self.reading.round_trip_mean.as_secs_f64();
         if seconds == 0.0 || (seconds - self.weighed).abs() <= WEIGHT_SHARE * self.weighed {
             return;
         }
         self.weighed = seconds;
-        outbox.set_weight(handle, Weight::Latency, 1.0 / seconds);
+        outbox.set_round_trip(handle, Some(self.reading.round_trip_mean));
         outbox.set_weight(handle, Weight::Bandwidth, self.reading.window as f64 / seconds);
     }
 }

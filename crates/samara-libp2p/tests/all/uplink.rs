@@ -7,6 +7,7 @@ use samara_engine::uplink::LimitConfig;
 use samara_gossipsub::Config;
 use samara_libp2p::transport::Meters;
 use samara_libp2p::{Options, Uplink};
+use tokio::time::Instant;
 
 use crate::common::*;
 use crate::raw::*;
@@ -29,13 +30,13 @@ async fn uplink(node: &Node) -> Uplink {
 
 /// Waits for a state of the limit.
 async fn until(node: &Node, what: &str, wanted: impl Fn(&Uplink) -> bool) -> Uplink {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let uplink = uplink(node).await;
         if wanted(&uplink) {
             return uplink;
         }
-        assert!(tokio::time::Instant::now() < deadline, "timed out waiting for {what}: {uplink:?}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}: {uplink:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -83,16 +84,16 @@ async fn both_ends_report(transport: Transport) {
     our.disconnect(&other);
     other.next("the end of the link", |seen| matches!(seen, Observed::Gone(_)).then_some(())).await;
     our.next("the end of the link", |seen| matches!(seen, Observed::Gone(_)).then_some(())).await;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     while !meters.iter().all(Meters::is_empty) {
-        assert!(tokio::time::Instant::now() < deadline, "{meters:?}");
+        assert!(Instant::now() < deadline, "{meters:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// Sends until the limit of the sender is larger than at first, since nothing is scarce.
 async fn rate_is_learned(from: &Node, to: &mut Node, first: u64) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         send(from, to, 100).await;
         let uplink = until(from, "all bytes to arrive", |uplink| uplink.under_way_bytes == 0).await;
@@ -100,7 +101,7 @@ async fn rate_is_learned(from: &Node, to: &mut Node, first: u64) {
         if uplink.bytes_per_second > 0.0 && uplink.limit_bytes > 2 * first {
             return;
         }
-        assert!(tokio::time::Instant::now() < deadline, "{uplink:?}");
+        assert!(Instant::now() < deadline, "{uplink:?}");
     }
 }
 
@@ -130,6 +131,67 @@ async fn a_foreign_transport_works_without_the_limit() {
         let uplink = uplink(&our).await;
         assert_eq!((uplink.metered_links, uplink.other_links), (0, 1), "{transport:?}: {uplink:?}");
         assert_eq!(uplink.under_way_bytes, 0);
+    }
+}
+
+/// The time until another announcer of a message is asked.
+#[cfg(target_os = "linux")]
+mod announcers {
+    use libp2p::identity::Keypair;
+    use samara_gossipsub::config::Spread;
+    use samara_gossipsub::rpc::{Control, IHave, MessageId, Rpc, Topic};
+
+    use super::*;
+
+    /// Announces a message over two peers that do not answer. Returns the time after which the node asks
+    /// the second one.
+    async fn asks_another_after(transport: Transport) -> Duration {
+        let config = Config { spread: Some(Spread::default()), ..signed() };
+        // Round trips are measured without the limit, too.
+        let our = ours_over(transport, config, Options { uplink: None, ..options() }).await;
+        our.subscribe("t");
+        let wanted = MessageId::new(b"nobody has it");
+        let mut links = Vec::new();
+        for _ in 0..2 {
+            let mut raw = Raw::with(&our, Streams::Read, Keypair::generate_ed25519());
+            let mut stream = raw.stream(&our).await;
+            send_rpc(&mut stream, &joins("t")).await;
+            links.push((raw, stream));
+        }
+        our.mesh_of("t", 2).await;
+        let ihave = vec![IHave { topic: Topic::new("t"), ids: vec![wanted.clone()] }];
+        let control = Some(Box::new(Control { ihave, ..Control::default() }));
+        let announcement = Rpc { control, ..Rpc::default() };
+        let mut asked_at = Vec::new();
+        for (raw, stream) in &mut links {
+            send_rpc(stream, &announcement).await;
+            // The node asks the first one at once.
+            if asked_at.is_empty() {
+                asked_at.push(asked(raw, &wanted).await);
+            }
+        }
+        asked_at.push(asked(&links[1].0, &wanted).await);
+        asked_at[1].duration_since(asked_at[0])
+    }
+
+    /// Waits until a peer has a request for a message. Returns the time.
+    async fn asked(raw: &Raw, wanted: &MessageId) -> Instant {
+        let asks = |rpc: &Rpc| rpc.control.as_ref().is_some_and(|control| control.iwant.contains(wanted));
+        let deadline = Instant::now() + PATIENCE;
+        while !raw.received().iter().any(asks) {
+            assert!(Instant::now() < deadline, "no request");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Instant::now()
+    }
+
+    /// The default waits 150 ms and a round trip, which counts as 1 s while it is unknown.
+    #[tokio::test]
+    async fn another_announcer_is_asked_after_a_measured_round_trip() {
+        let [measured, unknown] =
+            [asks_another_after(Transport::Tcp).await, asks_another_after(Transport::ForeignTcp).await];
+        assert!(measured < Duration::from_millis(700), "{measured:?}");
+        assert!(unknown > Duration::from_millis(1_100), "{unknown:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Incoming packets, outgoing packets, and the timers of transports.
 
+use std::time::Duration;
+
 use samara_engine::outbox::{Dispatch, Weight};
 use samara_engine::{Frame, Input, PeerId, Time};
 
@@ -142,7 +144,7 @@ impl<F: Frame> Host<F> {
         if sender.srtt() != srtt {
             let seconds = sender.srtt() as f64 / 1e9;
             let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;
-            self.node.set_weight(PeerId(slot), Weight::Latency, 1.0 / seconds);
+            self.node.set_round_trip(PeerId(slot), Duration::from_nanos(sender.srtt()));
             self.node.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
         }
         self.outbox_dry = false;

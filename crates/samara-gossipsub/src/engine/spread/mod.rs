@@ -16,7 +16,10 @@ use crate::rpc::{Control, IHave, MessageId};
 
 pub(super) use pull::Pulls;
 
-/// Longer round trips count as this one: a weight can be any positive number.
+/// Round trips count as this one while they are unknown: the first timeout of TCP (RFC 6298 section
+/// 2.1).
+const ROUND_TRIP_FIRST: Duration = Duration::from_secs(1);
+/// Longer round trips count as this one: what a driver measures can be anything.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
 
 /// The announcements that a node has not sent yet.
@@ -99,11 +102,9 @@ impl GossipSub {
         Split { push, announce }
     }
 
-    /// Returns the round trip of a link, as the driver measured it; 1 s if it did not, the first
-    /// timeout of TCP (RFC 6298 section 2.1).
+    /// Returns the round trip of a link, as the driver measured it.
     fn round_trip(peer: PeerId, cx: &mut Cx<'_>) -> Duration {
-        let seconds = 1.0 / cx.outbox().weight(peer, Weight::Latency);
-        Duration::try_from_secs_f64(seconds).unwrap_or(ROUND_TRIP_MAX).min(ROUND_TRIP_MAX)
+        cx.outbox().round_trip(peer).unwrap_or(ROUND_TRIP_FIRST).min(ROUND_TRIP_MAX)
     }
 
     fn sort_by_distance(&self, peers: &mut [PeerId], cx: &mut Cx<'_>) {

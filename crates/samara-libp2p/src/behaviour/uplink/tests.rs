@@ -225,6 +225,27 @@ fn weights_follow_round_trips() {
 }
 
 #[test]
+fn round_trips_are_known_without_the_limit() {
+    let mut node = Node::new(Options { uplink: None, ..Options::default() });
+    node.connect(1, true);
+    node.connect(2, false);
+    let [metered, foreign] = [0, 1].map(|at| node.behaviour.handle(&node.links[at].peer).unwrap());
+    let outbox = node.behaviour.driver.outbox();
+    assert_eq!(outbox.round_trip(metered), Some(Duration::from_millis(40)));
+    assert_eq!(outbox.round_trip(foreign), None);
+    node.arrive(0, Duration::from_millis(80));
+    // A frame that leaves later reads it.
+    let trip = |node: &mut Node| node.behaviour.driver.outbox().round_trip(metered);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while trip(&mut node) != Some(Duration::from_millis(80)) {
+        // The driver's clock skips longer pauses.
+        std::thread::sleep(Duration::from_millis(20));
+        node.publish(1);
+        assert!(Instant::now() < deadline, "{:?}", trip(&mut node));
+    }
+}
+
+#[test]
 fn links_without_a_meter_have_their_constant_budget() {
     let mut node = Node::new(Options::default());
     (1..=4).for_each(|number| node.connect(number, false));
