@@ -153,7 +153,7 @@ impl Recorder {
     fn waited(&self, slot: u32, batch: Option<u64>, (owed_at, now): (u64, u64)) -> Parts {
         let mut parts = Parts::default();
         if self.has_queue {
-            // What leaves while the limit is full is urgent and does not wait for it.
+            // What leaves while the limit is full is urgent: it seldom waits for the limit.
             let full = |at| if self.full_since.is_some() { 0 } else { self.full.until(at) };
             let [before, after] = [owed_at, now].map(full);
             parts.add(Cause::NodeLimit, after - before);
