@@ -64,6 +64,7 @@ pub fn builtins() -> &'static [Builtin] {
         "payload-faults" "370 s",
         "payload-geography" "740 s",
         "payload-real" "3 s",
+        "rivals" "15 s",
         "peerdas-reference" "7 s",
         "peerdas-small" "< 1 s",
         "gossip-study" "1470 s",
