@@ -516,7 +516,7 @@ fn rivals_of_a_node_share_its_uplink() {
     let rivals = r#"
 [[fault]]
 kind = "upload"
-at = "3 s"
+at = "1 s"
 until = "8 s"
 nodes = [0]
 factor = 2
@@ -528,14 +528,16 @@ nodes = [0]
     let scenario = MESSAGES
         .replace("nodes = 6", "nodes = 4\nuplink_queue = { kind = \"fifo\", time = \"200 ms\" }")
         .replace("20 Mbit/s", "8 Mbit/s")
-        .replace("duration = \"2 s\"", "duration = \"5 s\"");
+        .replace("warm_up = \"3 s\"", "warm_up = \"6 s\"")
+        .replace("duration = \"2 s\"", "duration = \"4 s\"");
     let mut testbed = Testbed::start("rivals", &(scenario + rivals), &[]);
     let Some(run) = testbed.results() else { return };
     assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
     let [upload, call] = run["rivals"].as_array().expect("rivals").as_slice() else { panic!("{run}") };
     let number = |rival: &Value, key: &str| rival[key].as_f64().expect("a number");
     assert_eq!((&upload["kind"], &call["kind"]), (&"upload".into(), &"call".into()));
-    assert!((4.9..5.5).contains(&number(upload, "seconds")), "{upload}");
+    // It begins 5 s before the first message, whatever time the nodes need.
+    assert!((6.9..7.5).contains(&number(upload, "seconds")), "{upload}");
     assert!((0.25..=1.02).contains(&number(upload, "share")), "{upload}");
     assert!(number(upload, "share") + number(upload, "node_share") < 1.05, "{upload}");
     // 200 bytes of payload and 28 of headers, 50 times a second.
