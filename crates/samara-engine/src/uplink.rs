@@ -30,6 +30,17 @@
 //! answered yet. In a queue that never idles, the mean delay is the queue's length over its rate, in
 //! whatever order it serves its flows (Little's law).
 //!
+//! # Rivals
+//!
+//! A connection that follows losses, such as an upload in the same house, fills the queue. Whoever
+//! follows the delay alone then leaves it the uplink (the known fault of LEDBAT). If the delay stays
+//! beyond three times the target for some round trips, although the limit falls, the queue is not the
+//! node's, perhaps. The node then leaves it for a round trip, as it does every ten seconds from then
+//! on. If the queue goes with it, there is no rival. Otherwise all its links together behave as one
+//! connection of CUBIC (RFC 9438): what they have in flight grows by half in each round trip until
+//! bytes are lost, then follows CUBIC's curve, and falls at losses. It never grows while the delay is
+//! twice that of the others alone: half of the queue is half of the uplink.
+//!
 //! Bytes leave at a pace somewhat above the rate that the limit stands for. After a pause, the
 //! limit therefore does not enter an empty network as one burst, and it is no larger than what has
 //! arrived in a round trip before.
@@ -107,6 +118,8 @@ pub struct Report {
     /// The longest time that this acknowledgement may have waited at the peer, as far as the round
     /// trip contains it. TCP acknowledges a single packet after up to [`TCP_ACK_DELAY`].
     pub ack_delay: Duration,
+    /// Bytes that were lost since the link came up.
+    pub lost: u64,
     /// What the link has under way now.
     pub load: Load,
 }
@@ -131,6 +144,11 @@ pub struct Limit {
     /// halved by each pause, in bytes per nanosecond.
     rate: f64,
     proven: f64,
+    /// Since when the delay is far beyond the target, and the rival that it shows.
+    beyond: Option<Beyond>,
+    rival: Option<Rival>,
+    /// The time of the last loss that the limit has not followed.
+    lost_at: Option<u64>,
     past: Past,
     pacer: Pacer,
     /// The times of the last sample and of the last search for links that stall, in nanoseconds.
@@ -141,12 +159,52 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     load: Load,
+    /// Bytes that were lost.
+    lost: u64,
     /// The least round trips of the current and of the last period, and the start of the current one.
     least: [u64; 2],
     since: u64,
     /// The time since which nothing has arrived although bytes are under way.
     waits_since: u64,
     is_stalled: bool,
+}
+
+/// A time in which the delay was far beyond the target.
+#[derive(Clone, Copy, Debug)]
+struct Beyond {
+    since: u64,
+    /// The longest round trip since then, in nanoseconds, and the bytes that arrived.
+    longest: f64,
+    bytes: f64,
+}
+
+/// How the node shares the queue with others that fill it.
+#[derive(Clone, Copy, Debug)]
+struct Rival {
+    /// The bytes that all links may have in flight, besides those that wait in sockets.
+    window: f64,
+    /// The delay when the node had left the queue, in nanoseconds: that of the others alone.
+    others: f64,
+    phase: Phase,
+}
+
+/// Times in nanoseconds, windows in bytes.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The window grows by half in each round trip, until it has doubled the delay of the others.
+    Enters,
+    /// The window follows CUBIC's curve since a time: to the plateau, and beyond.
+    Shares { since: u64, from: f64, plateau: f64, look_at: u64 },
+    /// The node leaves the queue, until bytes arrive that left after a time. If the queue stays, it
+    /// returns to this window, or enters.
+    Looks { after: u64, back_to: Option<f64> },
+}
+
+impl Rival {
+    /// Follows CUBIC from a window on.
+    const fn shares(self, now: u64, window: f64, plateau: f64, look_at: u64) -> Self {
+        Self { window, phase: Phase::Shares { since: now, from: window, plateau, look_at }, ..self }
+    }
 }
 
 /// The bytes of a pacer, and the time at which it had them.
@@ -208,6 +266,21 @@ const MEMORY: f64 = 0.25;
 
 /// How much of the way to the wanted limit the samples of one round trip move it.
 const SPEED: f64 = 3.0;
+
+/// A delay beyond this multiple of the target may be a rival's, if it stays for so many round trips and
+/// loads, and at least this time in nanoseconds. A queue of the node's own ends in two.
+const RIVAL_DELAY: f64 = 3.0;
+const RIVAL_TRIPS: f64 = 4.0;
+const RIVAL_TIME: f64 = 500e6;
+
+/// The time between two looks whether a rival is still there, in nanoseconds.
+const LOOK_EVERY: u64 = 10_000_000_000;
+
+/// CUBIC's growth in packets per second cubed, its packets in bytes, and what is left of its window
+/// after a loss (RFC 9438 section 5 and 4.6; 1,448 bytes are the payload of a packet on an Ethernet).
+const CUBIC: f64 = 0.4;
+const CUBIC_PACKET: f64 = 1_448.0;
+const CUBIC_LEFT: f64 = 0.7;
 
 /// A sample counts up to this multiple of the mean delay and the target: a few slow peers are no
 /// slow uplink.
@@ -344,6 +417,9 @@ impl Limit {
             handed: Handed::default(),
             rate: 0.0,
             proven: 0.0,
+            beyond: None,
+            rival: None,
+            lost_at: None,
             past: Past::default(),
             pacer: Pacer::default(),
             sampled: 0,
@@ -401,6 +477,11 @@ impl Limit {
     /// Takes a report of a link. Ignores links that are not up.
     pub fn report(&mut self, now: Time, peer: PeerId, report: Report) {
         let trip = report.round_trip.as_nanos() as u64;
+        if let Some(link) = self.links.get_mut(peer)
+            && report.lost > std::mem::replace(&mut link.lost, report.lost)
+        {
+            self.lost_at = Some(now.as_nanos());
+        }
         if report.arrived > 0
             && let Some(link) = self.links.get_mut(peer)
         {
@@ -435,7 +516,12 @@ impl Limit {
 
     fn sample(&mut self, now: u64, report: &Report, trip: u64, least: u64) {
         if now.saturating_sub(self.sampled) > IDLE {
-            // What the limit followed is long ago.
+            // What the limit followed is long ago. The first sample tells whether a rival is still there.
+            self.rival = self.rival.map(|rival| Rival {
+                window: self.config.first as f64,
+                phase: Phase::Looks { after: 0, back_to: Some(rival.window) },
+                ..rival
+            });
             let passed = self.proven * (self.handed.least + self.config.target.as_nanos() as f64);
             self.limit = self.limit.min(passed).max(self.config.first as f64);
             self.proven /= 2.0;
@@ -456,6 +542,14 @@ impl Limit {
         mean.load += share * (then.under_way as f64 - mean.load);
         mean.waiting += share * (then.waiting as f64 - mean.waiting);
         self.is_starting &= mean.delay < target / 2.0;
+        if matches!(self.rival, Some(Rival { phase: Phase::Looks { after, .. }, .. }) if sent_at > after) {
+            // What the mean contains was seen before.
+            self.mean.delay = delay;
+        }
+        if self.share(now, sent_at, bytes, arrived as f64 / trip as f64) {
+            return;
+        }
+        let mean = self.mean;
         let is_used = then.under_way as f64 >= USED * then.limit;
         if mean.load <= 0.0 || !is_used && mean.delay < target {
             return;
@@ -474,6 +568,87 @@ impl Limit {
         let step = (SPEED * bytes / mean.load).min(1.0);
         self.limit += step * (wanted - self.limit);
         self.limit = self.limit.max(self.config.least as f64);
+    }
+
+    /// Follows a rival, if there is one. `rate` is that of arrivals in the last round trip, in bytes per
+    /// nanosecond. Returns false if there is none.
+    fn share(&mut self, now: u64, sent_at: u64, bytes: f64, rate: f64) -> bool {
+        let (delay, target) = (self.mean.delay, self.config.target.as_nanos() as f64);
+        let target = target.max(TARGET_BYTES / self.proven.max(f64::MIN_POSITIVE));
+        let trip = self.handed.least + delay;
+        let Some(rival) = self.rival else {
+            return self.find_rival(now, bytes, (target, trip), rate);
+        };
+        let Rival { window, others, phase } = rival;
+        let is_lost = self.lost_at.take().is_some();
+        // Whoever has half of the queue has half of the uplink.
+        let is_half = delay > 2.0 * others;
+        let next = match phase {
+            Phase::Enters if is_lost => rival.shares(now, window * CUBIC_LEFT, window, now + LOOK_EVERY),
+            Phase::Enters if is_half => {
+                // It grew while the first of its bytes were on their way.
+                let window = window * (trip - delay + 2.0 * others) / trip;
+                rival.shares(now, window, window, now + LOOK_EVERY)
+            }
+            Phase::Enters => Rival { window: window + bytes / 2.0, ..rival },
+            Phase::Shares { look_at, .. } if now > look_at => self.looks(now, rate, window, Some(window)),
+            Phase::Shares { since, from, plateau, look_at } => {
+                let elapsed = now.saturating_sub(since) as f64 + trip;
+                // One overflow counts once: its losses become known over a round trip.
+                if is_lost && elapsed > 2.0 * trip {
+                    let falls = window < plateau;
+                    let next = if falls { window * (1.0 + CUBIC_LEFT) / 2.0 } else { window };
+                    rival.shares(now, window * CUBIC_LEFT, next, look_at)
+                } else {
+                    let steep = ((plateau - from).max(0.0) / CUBIC_PACKET / CUBIC).cbrt();
+                    let curve = plateau + CUBIC * CUBIC_PACKET * (elapsed / 1e9 - steep).powi(3);
+                    let most = if is_half { window } else { window + bytes / 2.0 };
+                    Rival { window: curve.clamp(window.min(from), most), ..rival }
+                }
+            }
+            Phase::Looks { after, .. } if sent_at <= after => rival,
+            Phase::Looks { .. } if delay < RIVAL_DELAY * target => {
+                self.rival = None;
+                return false;
+            }
+            Phase::Looks { back_to: None, .. } => Rival { others: delay, phase: Phase::Enters, ..rival },
+            Phase::Looks { back_to: Some(back_to), .. } => {
+                let seen = Rival { others: delay, ..rival };
+                seen.shares(now, back_to, back_to, now + LOOK_EVERY)
+            }
+        };
+        self.rival = Some(next);
+        self.limit = (next.window + self.mean.waiting).max(self.config.least as f64);
+        true
+    }
+
+    /// Leaves the queue for a round trip: what the uplink passes in the least round trip waits nowhere.
+    fn looks(&self, now: u64, rate: f64, window: f64, back_to: Option<f64>) -> Rival {
+        let phase = Phase::Looks { after: now + self.mean.delay as u64, back_to };
+        Rival { window: (rate * self.handed.least).min(window), others: self.mean.delay, phase }
+    }
+
+    /// Looks for a rival: a delay far beyond the target that stays.
+    fn find_rival(&mut self, now: u64, bytes: f64, (target, trip): (f64, f64), rate: f64) -> bool {
+        let delay = self.mean.delay;
+        if delay < RIVAL_DELAY * target {
+            self.beyond = None;
+            return false;
+        }
+        let new = Beyond { since: now, longest: trip, bytes: 0.0 };
+        let Beyond { since, longest, bytes: arrived } = self.beyond.get_or_insert(new);
+        *longest = longest.max(trip);
+        *arrived += bytes;
+        let time = now.saturating_sub(*since) as f64;
+        // A few bytes in a long time say nothing: the mean is of the past.
+        let is_seen = *arrived > RIVAL_TRIPS * self.mean.load;
+        let is_long = is_seen && time > (RIVAL_TRIPS * *longest).max(RIVAL_TIME);
+        if is_long {
+            let window = (self.limit - self.mean.waiting).max(self.config.least as f64);
+            (self.rival, self.beyond) = (Some(self.looks(now, rate, window, None)), None);
+            self.lost_at = None;
+        }
+        is_long
     }
 
     /// Returns a delay as far as it is certain. If its acknowledgement may have waited, it changes the

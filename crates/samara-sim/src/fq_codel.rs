@@ -95,6 +95,11 @@ impl<T: Queued> FqLine<T> {
         Self { size: Some(size), ..Self::new(rate_bps, one) }
     }
 
+    /// Returns the rate in bits per second.
+    pub(crate) fn rate_bps(&self) -> u64 {
+        (8e9 / self.nanos_per_byte).round() as u64
+    }
+
     pub(crate) fn set_rate(&mut self, rate_bps: u64) {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
     }

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::time::Duration;
 
 use samara_engine::{Engine, Frame, MessageKey, NodeRng, Outbox, Time};
 
@@ -17,6 +18,7 @@ use crate::host::{Action, Host};
 use crate::hostile::{Forge, Misconduct};
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
+use crate::rival::{RivalKind, RivalStats};
 use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
 use crate::transport::Control;
@@ -372,6 +374,13 @@ impl<F: Frame> AnySimulation<F> {
         self.schedule(at, host, Action::SetRates { uplink_bps, downlink_bps });
     }
 
+    /// Lets somebody in the house of a host use its uplink queue, from a time on and until another, over
+    /// a path with this latency in one direction. Needs a queue behind the host.
+    pub fn add_rival(&mut self, at: Time, until: Time, host: u32, kind: RivalKind, latency: Duration) {
+        let (until, latency) = (until.as_nanos(), latency.as_nanos() as u64);
+        self.schedule(at, host, Action::Rival { kind, until, latency });
+    }
+
     /// Makes a host break the rules in a way from a time on; a strength of 0 ends it. The strength is
     /// the share of frames, or with [`Misconduct::Flood`] and [`Misconduct::Invent`] the number of frames
     /// for each received one. A restarted host keeps the rules.
@@ -583,6 +592,12 @@ impl<F: Frame> AnySimulation<F> {
     /// Returns the counters of a host so far.
     pub fn stats(&self, host: u32) -> &HostStats {
         &self.host(host).stats
+    }
+
+    /// Returns what the rivals of a host got so far.
+    pub fn rivals(&self, host: u32) -> impl Iterator<Item = RivalStats> {
+        let (host, now) = (self.host(host), self.now);
+        host.rivals.iter().map(move |rival| rival.stats(now, host.stats.sent))
     }
 
     /// Returns the counters of a host's connections with channels so far; `None` if there are no

@@ -32,6 +32,8 @@ struct Model {
     stopped: BTreeMap<usize, u64>,
     /// The part of the uplink that others take, without regard to its queue.
     others: f64,
+    /// What others keep in the queue, in nanoseconds, from a time on and until another.
+    standing: (u64, u64, u64),
 }
 
 /// What happened in the second half of a run.
@@ -55,6 +57,7 @@ impl Model {
             slow: BTreeMap::new(),
             stopped: BTreeMap::new(),
             others: 0.0,
+            standing: (0, 0, 0),
         }
     }
 
@@ -65,6 +68,7 @@ impl Model {
         let mut acks: BinaryHeap<Reverse<(u64, usize, Option<u64>)>> = BinaryHeap::new();
         let mut under_way = vec![0_u64; self.trips.len()];
         let mut peer_free = vec![0_u64; self.trips.len()];
+        let mut lost = vec![0_u64; self.trips.len()];
         for (link, trip) in self.trips.iter().enumerate() {
             limit.link_up(Time::ZERO, PeerId(link as u32), Some(Duration::from_nanos(*trip)));
         }
@@ -96,7 +100,9 @@ impl Model {
                     (waits, most) = (waits + wait, most.max(wait));
                 }
                 let late = (rng.unit() * self.jitter as f64) as u64;
-                let mut arrives = free_at + self.trips[link] + late;
+                let (standing, from, until) = self.standing;
+                let behind = if (from..until).contains(&now) { standing } else { 0 };
+                let mut arrives = free_at + behind + self.trips[link] + late;
                 if let Some(slow) = self.slow.get(&link) {
                     peer_free[link] = peer_free[link].max(arrives) + slow;
                     arrives = peer_free[link];
@@ -113,13 +119,16 @@ impl Model {
                 under_way[link] -= PACKET;
                 let (peer, at) = (PeerId(link as u32), Time::from_nanos(now));
                 let Some(sent) = sent else {
-                    limit.set_load(at, peer, flight(under_way[link]));
+                    lost[link] += PACKET;
+                    let (lost, load) = (lost[link], flight(under_way[link]));
+                    limit.report(at, peer, Report { lost, load, ..Report::default() });
                     continue;
                 };
                 {
                     let round_trip = Duration::from_nanos(now - sent);
                     let load = flight(under_way[link]);
-                    let report = Report { arrived: PACKET, round_trip, load, ..Report::default() };
+                    let lost = lost[link];
+                    let report = Report { arrived: PACKET, round_trip, lost, load, ..Report::default() };
                     limit.report(at, peer, report);
                 }
             }
@@ -356,4 +365,34 @@ fn urgent_frames_exceed_the_limit_by_a_quarter() {
     assert_eq!((limit.room(Time::ZERO), limit.urgent_room()), (0, first / 4));
     limit.set_load(Time::ZERO, PeerId(0), flight(first + first / 4));
     assert_eq!(limit.urgent_room(), 0);
+}
+
+/// Without its share of the queue, a node behind others would get nothing.
+#[test]
+fn a_queue_of_others_does_not_starve_the_node() {
+    for standing in [50, 200, 1_000] {
+        let model = Model { standing: (standing * MS, 2 * S, 60 * S), queue: 4 * S, ..Model::new(20.0, 50) };
+        let found = model.run(&mut Limit::new(LimitConfig::default()), 50 * S);
+        assert!(found.use_of_uplink > 0.8, "{standing} ms: {found:?}");
+        // The node adds about as much; beside short queues more, as it overshoots by a round trip.
+        assert!(found.wait < 4.0 * standing as f64, "{standing} ms: {found:?}");
+    }
+}
+
+#[test]
+fn the_queue_is_short_again_when_the_others_are_gone() {
+    let model = Model { standing: (200 * MS, 2 * S, 20 * S), ..Model::new(20.0, 50) };
+    let found = model.run(&mut Limit::new(LimitConfig::default()), 80 * S);
+    assert!(found.use_of_uplink > 0.9 && found.wait < 30.0, "{found:?}");
+}
+
+/// Losses make the node leave part of the queue, as CUBIC does.
+#[test]
+fn losses_lower_the_share_of_the_queue() {
+    let share = |queue| {
+        let model = Model { standing: (100 * MS, 2 * S, 60 * S), queue, ..Model::new(20.0, 50) };
+        model.run(&mut Limit::new(LimitConfig::default()), 50 * S)
+    };
+    let (deep, shallow) = (share(2 * S), share(100 * MS));
+    assert!(shallow.wait < 0.8 * deep.wait && shallow.use_of_uplink > 0.8, "{shallow:?} {deep:?}");
 }

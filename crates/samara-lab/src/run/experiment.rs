@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_engine::{Engine, NodeRng, Purpose, Time};
-use samara_sim::{Arrivals, Hop, HostConfig, Misconduct, NodeFactory, Record, SimConfig};
+use samara_sim::{Arrivals, Hop, HostConfig, Misconduct, NodeFactory, Record, RivalKind, SimConfig};
 use samara_spec::{Direction, FaultKind, Point, Scenario};
 
 use super::net::{Net, Next, Others};
-use super::{Progress, RunError, RunOptions};
+use super::{Progress, RunError, RunOptions, lock};
 use crate::explain::{self, ContentsOf, Delivered, Explain, Explained, MainTime, Without, is_sampled};
 use crate::network::{self, Hosts};
 
@@ -115,6 +115,8 @@ pub(crate) fn simulate<E: Stepped>(
             options.explain.put(explained);
         }
     }
+    let rivals = net.hosts().flat_map(|host| net.sim.rivals(host));
+    lock(options.rivals).extend(rivals);
     experiment.measured(net)
 }
 
@@ -152,10 +154,6 @@ pub(crate) struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     pub(crate) fn new(point: &'a Point, options: RunOptions<'a>, hosts: u32) -> Result<Self, RunError> {
-        if let Some(index) = point.scenario.faults.iter().position(|fault| fault.kind.is_rival()) {
-            let what = "the simulator has no uploads and calls yet; remove it";
-            return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
-        }
         let hosts = network::hosts(&point.scenario, options.inputs, hosts, point.seed);
         let mut hosts = hosts.map_err(RunError::Failed)?;
         if options.explain.without == Some(Without::Processing) {
@@ -278,8 +276,16 @@ impl<'a> Setup<'a> {
                             sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
                         }
                     }
-                    // `new` refuses rivals.
-                    FaultKind::Partition | FaultKind::Leave | FaultKind::Upload | FaultKind::Call => {}
+                    FaultKind::Partition | FaultKind::Leave => {}
+                    FaultKind::Upload | FaultKind::Call => {
+                        let connections = fault.factor.unwrap_or(1.0) as u32;
+                        let kind = match fault.kind {
+                            FaultKind::Upload => RivalKind::Upload { connections },
+                            _ => RivalKind::Call,
+                        };
+                        let latency = Duration::from_nanos(self.scenario().network.latency.nanos());
+                        sim.add_rival(at, until.unwrap_or(Time::MAX), host, kind, latency);
+                    }
                     FaultKind::Cut => {
                         let until = until.unwrap_or(Time::MAX);
                         for peer in network::other_ends(fault, host, all) {

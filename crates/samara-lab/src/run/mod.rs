@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use samara_sim::Ranks;
+use samara_sim::{Ranks, RivalStats};
 use thiserror::Error;
 
 use crate::explain::{Explain, Explained, Mode, PATHS};
@@ -49,6 +49,8 @@ pub struct RunOptions<'a> {
     pub stop: &'a AtomicBool,
     /// What to record about the deliveries.
     pub explain: &'a Explain,
+    /// What the rivals of the run got: [`run`] adds it to the outcome.
+    pub rivals: &'a Mutex<Vec<RivalStats>>,
 }
 
 impl<'a> RunOptions<'a> {
@@ -56,7 +58,8 @@ impl<'a> RunOptions<'a> {
     pub fn new(threads: usize, inputs: &'a Inputs) -> Self {
         static STOP: AtomicBool = AtomicBool::new(false);
         static EXPLAIN: Explain = Explain::new(Mode::Off);
-        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN }
+        static RIVALS: Mutex<Vec<RivalStats>> = Mutex::new(Vec::new());
+        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN, rivals: &RIVALS }
     }
 }
 
@@ -116,12 +119,44 @@ pub fn run_seen(
     mut rounds: impl FnMut(&Rounds),
 ) -> Result<Box<dyn Measured>, RunError> {
     let watching = Watching { progress: &mut progress, rounds: &mut rounds };
+    let rivals = Mutex::default();
+    let options = RunOptions { rivals: &rivals, ..options };
     let measured = (family::of(&point.scenario).run)(point, options, watching)?;
+    let rivals = std::mem::take(&mut *lock(&rivals));
+    let measured: Box<dyn Measured> = match rivals.is_empty() {
+        true => measured,
+        false => Box::new(Beside { measured, rivals }),
+    };
     Ok(match options.explain.take() {
         Some(explained) => with_paths(measured, explained),
         None if options.explain.is_on() => Box::new(Together { measured, explained: None }),
         None => measured,
     })
+}
+
+/// The measurements of a family, with those of rivals.
+#[derive(Debug)]
+struct Beside {
+    measured: Box<dyn Measured>,
+    rivals: Vec<RivalStats>,
+}
+
+impl Measured for Beside {
+    fn setting(&self) -> (&Point, &Hosts) {
+        self.measured.setting()
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.measured.outcome().beside(&self.rivals)
+    }
+
+    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
+        self.measured.tables(outcome)
+    }
+
+    fn broken(&self) -> Vec<Broken> {
+        self.measured.broken()
+    }
 }
 
 /// Adds the paths of the deliveries to the measurements of a run.
@@ -165,6 +200,10 @@ impl Measured for Together {
 }
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
+    if let Some(index) = scenario.faults.iter().position(|fault| fault.kind.is_rival()) {
+        let what = "uploads and calls run in one process; remove it, or run this scenario in one process";
+        return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
+    }
     let what = "only blocks of columns can run in several processes; run this scenario in one process";
     family::of(scenario).run_distributed.ok_or_else(|| RunError::Failed(what.to_owned()))
 }
@@ -245,7 +284,7 @@ pub fn run_all<W: Watch>(
             let Some(point) = points.get(index) else { return };
             let explain = &Explain::new(explain);
             let threads = (threads / workers).max(1);
-            let options = RunOptions { threads, inputs: &loaded.inputs, stop, explain };
+            let options = RunOptions { stop, explain, ..RunOptions::new(threads, &loaded.inputs) };
             let watched = RefCell::new(watch.begin(point));
             let ended = Cell::new(None);
             let progress = |progress: Progress| {

@@ -14,7 +14,8 @@ use crate::loaded;
 fn measured(scenario: &str, set: &[(&str, &str)], only: &str, mode: Mode) -> Box<dyn Measured> {
     let loaded = loaded(scenario, set, &[only], Some(1));
     let (stop, explain) = (AtomicBool::new(false), Explain::new(mode));
-    let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop, explain: &explain };
+    let inputs = Inputs::default();
+    let options = RunOptions { stop: &stop, explain: &explain, ..RunOptions::new(2, &inputs) };
     run(&loaded.points[0], options, |_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -238,7 +239,8 @@ fn batches_of_a_mix_are_explained() {
 fn counterfactuals_are_ordered_by_gain() {
     let loaded = loaded("peerdas", &[("network.nodes", "80")], &["batch"], Some(1));
     let (stop, explain) = (AtomicBool::new(false), Explain::default());
-    let options = RunOptions { threads: 2, inputs: &Inputs::default(), stop: &stop, explain: &explain };
+    let inputs = Inputs::default();
+    let options = RunOptions { stop: &stop, explain: &explain, ..RunOptions::new(2, &inputs) };
     let found = what_if(&loaded, &loaded.points[0], options).unwrap();
     let gains: Vec<f64> = found.without.iter().map(|one| one.gain_ms).collect();
     assert!(gains.len() > 3 && gains.is_sorted_by(|a, b| a >= b), "{found:?}");

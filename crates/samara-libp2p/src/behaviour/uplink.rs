@@ -253,8 +253,8 @@ impl Behaviour {
         }
         let arrived = gauge.reading.acknowledged.saturating_sub(before);
         let ack_delay = if arrived <= PACKET { TCP_ACK_DELAY } else { Duration::ZERO };
-        let round_trip = gauge.reading.round_trip;
-        let report = Report { arrived, round_trip, ack_delay, load: gauge.load() };
+        let Reading { round_trip, lost, .. } = gauge.reading;
+        let report = Report { arrived, round_trip, ack_delay, lost, load: gauge.load() };
         uplink.limit.report(now, handle, report);
         if arrived > 0 {
             gauge.weigh(self.driver.outbox(), handle);

@@ -29,6 +29,8 @@ pub struct Reading {
     pub unsent: u64,
     /// Bytes that have left the node and have neither arrived nor are lost.
     pub under_way: u64,
+    /// Bytes that were lost, ever, or sent again.
+    pub lost: u64,
     /// Bytes that may be under way by the congestion window and the peer's receive window.
     pub window: u64,
     /// An estimate of the last round trips of acknowledged bytes; zero if nothing was acknowledged

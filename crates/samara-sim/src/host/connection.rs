@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use samara_engine::{Frame, Input, PeerId, PeerInfo, Time};
 
+use super::packets::Queueing;
 use super::{Host, TimerKind};
 use crate::explain::Carried;
 use crate::link::{Link, LinkState, NicState};
@@ -249,8 +250,8 @@ impl<F: Frame> Host<F> {
     /// Notes in the record that a link is down.
     pub(super) fn clear_record(&mut self, slot: u32) {
         if let Some(explained) = &mut self.explained {
-            let departing = self.fair_uplink.iter().flat_map(|line| line.iter()).filter(|it| it.slot == slot);
-            let leaving = departing.filter_map(|it| it.leaving.as_ref());
+            let departing = self.fair_uplink.iter().flat_map(|line| line.iter()).filter_map(Queueing::own);
+            let leaving = departing.filter(|it| it.slot == slot).filter_map(|it| it.leaving.as_ref());
             let queued: Vec<_> = leaving.flat_map(|it| it.complete.iter().cloned()).collect();
             explained.0.clear(slot, &queued);
         }

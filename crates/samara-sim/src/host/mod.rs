@@ -21,6 +21,7 @@ use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Node, Order};
 use crate::packet::{Packet, take_arrivals};
+use crate::rival::{Rival, RivalKind};
 use crate::stats::{Digest, HostStats};
 use crate::transport::mconn::ConnectionStats;
 use crate::transport::{Connection, Control, FRAME_BYTES_MAX, Sender, Transport};
@@ -46,6 +47,8 @@ pub(crate) enum Action {
     Cut { peer: u32, until: u64 },
     /// Change the rates of the host.
     SetRates { uplink_bps: u64, downlink_bps: u64 },
+    /// Let somebody in the same house use the uplink, over a path with this latency.
+    Rival { kind: RivalKind, until: u64, latency: u64 },
     /// Break the rules from now on; a strength of 0 ends it.
     Misbehave { what: Misconduct, strength: f64 },
 }
@@ -63,6 +66,7 @@ pub(crate) enum TimerKind {
     Ping(u32),
     // The limit over all links lets bytes out again.
     Room,
+    Rival(u32),
 }
 
 /// A running timer: its time, its place in the order of setting, the incarnation of the node, and
@@ -96,7 +100,9 @@ pub(crate) struct Host<F: Frame> {
     pub(super) uplink_free_at: u64,
     pub(super) uplink_nanos_per_byte: f64,
     /// The queues behind the connections, if there are any. `uplink_free_at` then stays in the past.
-    pub(crate) fair_uplink: Option<Box<FqLine<packets::Departing<F>>>>,
+    pub(crate) fair_uplink: Option<Box<FqLine<packets::Queueing<F>>>>,
+    /// Others in the same house, by number. They do not end with the process.
+    pub(crate) rivals: Vec<Rival>,
     /// Number of links with data that their windows let out.
     pub(super) links_with_data: u32,
     /// True if the node-wide outbox had nothing for the links with room; reset when either changes.
@@ -157,6 +163,7 @@ impl<F: Frame> Host<F> {
                 NicDiscipline::DropTail(size) => Some(Box::new(FqLine::drop_tail(config.uplink_bps, size))),
                 NicDiscipline::RoundRobin | NicDiscipline::Fifo => None,
             },
+            rivals: Vec::new(),
             links_with_data: 0,
             outbox_dry: true,
             dispatch,
@@ -273,11 +280,15 @@ impl<F: Frame> Host<F> {
             }
             return;
         }
+        if let TimerKind::Rival(number) = kind {
+            self.rival_acts(now, number, world.config.seed);
+            return;
+        }
         if incarnation != self.incarnation || !self.running {
             return;
         }
         match kind {
-            TimerKind::Action(_) => {}
+            TimerKind::Action(_) | TimerKind::Rival(_) => {}
             TimerKind::Engine(token) => self.input(now, Input::Timer(token), world),
             TimerKind::Loss(slot) => self.loss_timer(now, slot, world),
             TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot, world),
@@ -337,6 +348,9 @@ impl<F: Frame> Host<F> {
                 if let Some(line) = &mut self.fair_uplink {
                     line.set_rate(uplink_bps);
                 }
+            }
+            Action::Rival { kind, until, latency } => {
+                self.begin_rival(now, kind, until, latency, world.config.seed);
             }
             Action::Misbehave { what, strength } => {
                 let is_up = |slot: &u32| self.links[*slot as usize].state == LinkState::Up;
@@ -596,8 +610,8 @@ impl<F: Frame> Host<F> {
         let arrived = flow.arrived.saturating_sub(before);
         let is_single = arrived <= u64::from(transport.mss) && matches!(transport.control, Control::Tcp(_));
         let ack_delay = if is_single { TCP_ACK_DELAY } else { Duration::ZERO };
-        let report =
-            Report { arrived, round_trip: Duration::from_nanos(flow.trip), load: flow.load, ack_delay };
+        let round_trip = Duration::from_nanos(flow.trip);
+        let report = Report { arrived, round_trip, ack_delay, lost: flow.lost, load: flow.load };
         limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 

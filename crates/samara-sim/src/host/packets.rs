@@ -11,6 +11,7 @@ use crate::fq_codel::{Dropped, Queued, hash_of};
 use crate::link::LinkState;
 use crate::node::Node;
 use crate::packet::{Body, Heading, Packet};
+use crate::rival::{Rival, RivalKind, RivalPacket};
 use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
 use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
@@ -311,7 +312,7 @@ impl<F: Frame> Host<F> {
             let leaving = self.explained.as_mut().and_then(|explained| explained.0.enqueue(now, slot));
             let departing = Departing { packet, slot, leaving };
             if line.has_room(departing.len()) || departing.is_kept() {
-                line.push(now, hash, departing);
+                line.push(now, hash, Queueing::Own(departing));
                 return;
             }
             self.stats.drops.uplink_full.add(departing.packets(), departing.len());
@@ -334,19 +335,27 @@ impl<F: Frame> Host<F> {
         for dropped in dropped {
             match dropped {
                 Dropped::First(bytes) => self.stats.drops.uplink_codel.add(1, bytes),
-                Dropped::All(departing) => {
+                Dropped::All(Queueing::Rival(packet)) => self.rivals[packet.rival as usize].lose(),
+                Dropped::All(Queueing::Own(departing)) => {
                     self.stats.drops.uplink_codel.add(departing.packets(), departing.len());
                     self.lose(now, departing);
                 }
             }
         }
-        if let Some((Departing { packet, slot, leaving }, _, at)) = selected {
-            if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
-                explained.0.leaves(leaving);
+        match selected {
+            Some((Queueing::Own(Departing { packet, slot, leaving }), _, at)) => {
+                if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
+                    explained.0.leaves(leaving);
+                }
+                self.stats.uplink_busy_nanos += nanos;
+                // The packet occupies the uplink while it waits for its tokens.
+                self.depart(now, slot, packet, (now, at), world);
             }
-            self.stats.uplink_busy_nanos += nanos;
-            // The packet occupies the uplink while it waits for its tokens.
-            self.depart(now, slot, packet, (now, at), world);
+            Some((Queueing::Rival(packet), _, at)) => {
+                self.rivals[packet.rival as usize].left(packet, at);
+                self.set_rival_timer(packet.rival);
+            }
+            None => {}
         }
     }
 
@@ -411,7 +420,92 @@ impl<F: Frame> Host<F> {
     }
 }
 
-/// A packet that waits in the queues of the uplink.
+/// What waits in the queues of the uplink.
+#[derive(Debug)]
+pub(crate) enum Queueing<F> {
+    Own(Departing<F>),
+    Rival(RivalPacket),
+}
+
+impl<F> Queueing<F> {
+    pub(super) const fn own(&self) -> Option<&Departing<F>> {
+        match self {
+            Self::Own(departing) => Some(departing),
+            Self::Rival(_) => None,
+        }
+    }
+}
+
+impl<F> Queued for Queueing<F> {
+    fn len(&self) -> u32 {
+        match self {
+            Self::Own(departing) => departing.len(),
+            Self::Rival(packet) => packet.len(),
+        }
+    }
+
+    fn packets(&self) -> u32 {
+        match self {
+            Self::Own(departing) => departing.packets(),
+            Self::Rival(packet) => packet.packets(),
+        }
+    }
+
+    fn take_first(&mut self) -> Option<u32> {
+        match self {
+            Self::Own(departing) => departing.take_first(),
+            Self::Rival(packet) => packet.take_first(),
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::Own(departing) => departing.is_kept(),
+            Self::Rival(packet) => packet.is_kept(),
+        }
+    }
+}
+
+// ---- rivals ----
+
+impl<F: Frame> Host<F> {
+    /// Begins a rival behind the router of this host. Without a queue behind the host there is none.
+    pub(super) fn begin_rival(&mut self, now: u64, kind: RivalKind, until: u64, latency: u64, seed: u64) {
+        let Some(line) = &self.fair_uplink else { return };
+        let number = self.rivals.len() as u32;
+        let of = (self.id, line.rate_bps());
+        self.rivals.push(Rival::new(number, of, kind, (now, until), latency, self.stats.sent));
+        self.rival_acts(now, number, seed);
+    }
+
+    pub(super) fn rival_acts(&mut self, now: u64, number: u32, seed: u64) {
+        let (id, line, rivals) = (self.id, &mut self.fair_uplink, &mut self.rivals);
+        let (Some(line), Some(rival)) = (line, rivals.get_mut(number as usize)) else { return };
+        if rival.timer <= now {
+            rival.timer = u64::MAX;
+        }
+        rival.act(now, self.stats.sent, &mut |packet| {
+            let has_room = line.has_room(packet.len());
+            if has_room {
+                line.push(now, hash_of(seed, id, packet.flow()), Queueing::Rival(packet));
+            }
+            has_room
+        });
+        self.set_rival_timer(number);
+    }
+
+    /// Sets the timer of a rival, unless a running one fires no later.
+    fn set_rival_timer(&mut self, number: u32) {
+        let rival = &mut self.rivals[number as usize];
+        let due = rival.due();
+        if due < rival.timer {
+            rival.timer = due;
+            self.set_timer(due, TimerKind::Rival(number));
+        }
+    }
+}
+
+/// A packet of the host.
 #[derive(Debug)]
 pub(crate) struct Departing<F> {
     /// Its `arrive` is the time at which it left the connection.

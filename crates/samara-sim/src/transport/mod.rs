@@ -158,6 +158,8 @@ pub(crate) struct Flow {
     pub(crate) load: Load,
     /// Bytes that have arrived, ever.
     pub(crate) arrived: u64,
+    /// Bytes that were lost, ever, or sent again.
+    pub(crate) lost: u64,
     /// The last round trip in nanoseconds; 0 before the first one.
     pub(crate) trip: u64,
 }

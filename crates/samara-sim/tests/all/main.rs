@@ -17,3 +17,4 @@ mod mconn_properties;
 mod planted;
 mod quic;
 mod refusals;
+mod rivals;

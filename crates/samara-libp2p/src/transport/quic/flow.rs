@@ -45,6 +45,8 @@ struct State {
     sent: u64,
     /// Stream bytes that are lost and have not left again.
     lost: u64,
+    /// Bytes of packets that were lost, ever.
+    lost_ever: u64,
     acknowledged: u64,
     under_way: u64,
     window: u64,
@@ -137,6 +139,7 @@ impl Meter for Flow {
             acknowledged: state.acknowledged,
             unsent: written.saturating_sub(state.sent),
             under_way: state.under_way,
+            lost: state.lost_ever,
             window: state.window,
             round_trip: state.trips.take(),
             round_trip_mean: state.round_trip_mean,
@@ -271,6 +274,7 @@ impl Controller for Watch {
         let mut state = self.flow.lock();
         state.under_way = state.under_way.saturating_sub(lost_bytes);
         state.lost += self.payload(lost_bytes);
+        state.lost_ever += lost_bytes;
         state.window = self.inner.window();
     }
 

@@ -58,8 +58,9 @@ pub(super) struct Recovery {
     /// Bytes that are neither acknowledged nor lost; the next field counts their packets.
     pub(super) in_flight: u64,
     in_flight_packets: u32,
-    /// Bytes that were acknowledged, ever.
+    /// Bytes that were acknowledged, ever, and bytes that were lost.
     pub(super) acknowledged: u64,
+    pub(super) lost: u64,
     /// One more than the largest packet that was acknowledged.
     acknowledged_to: u32,
     /// The time at which the next overtaken packet counts as lost; `u64::MAX` if there is none.
@@ -79,6 +80,7 @@ impl Recovery {
             in_flight: 0,
             in_flight_packets: 0,
             acknowledged: 0,
+            lost: 0,
             acknowledged_to: 0,
             loss_at: u64::MAX,
             last_sent: 0,
@@ -209,6 +211,7 @@ impl Recovery {
                     sent.state = State::Lost;
                     self.in_flight -= u64::from(sent.bytes);
                     self.in_flight_packets -= 1;
+                    self.lost += u64::from(sent.bytes);
                     news.lost.push(*sent);
                     if measured.is_some_and(|measured| sent.at > measured) {
                         let since = *row_since.get_or_insert(sent.at);

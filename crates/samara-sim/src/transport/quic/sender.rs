@@ -221,6 +221,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
         Flow {
             load: Load { in_flight: self.recovery.in_flight, waiting: self.unsent },
             arrived: self.recovery.acknowledged,
+            lost: self.recovery.lost,
             trip: self.recovery.rtt.last(),
         }
     }

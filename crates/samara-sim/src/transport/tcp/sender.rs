@@ -32,6 +32,8 @@ pub(crate) struct Sender<F> {
     /// Bytes of the segments from `una` on, and of those before.
     outstanding: u64,
     arrived: u64,
+    /// Number of segments that left again.
+    sent_again: u32,
     /// The time at which the retransmission timer expires; `u64::MAX` if it is off.
     rto_at: u64,
     /// The time at which silence calls for a probe; `u64::MAX` if it does not.
@@ -144,6 +146,7 @@ impl<F: Clone> Sender<F> {
             last_sent: 0,
             outstanding: 0,
             arrived: 0,
+            sent_again: 0,
             rto_at: u64::MAX,
             probe_at: u64::MAX,
             probe: Probe::Off,
@@ -244,6 +247,7 @@ impl<F: Clone> Sender<F> {
             holes.pace.left += 1.0;
             holes.board.take_lost(timestamp(now))
         });
+        self.sent_again += u32::from(lost.is_some());
         let segment = self.backlog.take(lost, timestamp(now), transport);
         self.last_sent = now;
         if self.rto_at == u64::MAX {
@@ -258,6 +262,7 @@ impl<F: Clone> Sender<F> {
         let is_new = self.backlog.has_new() && self.receiver_open();
         let again = (!is_new).then(|| self.backlog.nxt - 1);
         let stamp = timestamp(now);
+        self.sent_again += u32::from(again.is_some());
         let segment = self.backlog.take(again, stamp, transport);
         self.probe = Probe::Sent { end: self.backlog.nxt, stamp, again: again.is_some() };
         self.last_sent = now;
@@ -519,6 +524,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
         Flow {
             load: Load { in_flight, waiting: under_way - in_flight },
             arrived: self.arrived + bytes(board.map_or(0, |board| board.sacked)),
+            lost: bytes(self.sent_again),
             trip: self.rtt.last,
         }
     }
