@@ -515,7 +515,9 @@ impl Limit {
     }
 
     fn sample(&mut self, now: u64, report: &Report, trip: u64, least: u64) {
-        if now.saturating_sub(self.sampled) > IDLE {
+        // Two packets in a long queue are no pause.
+        let idle = IDLE.max(2 * trip);
+        if now.saturating_sub(self.sampled) > idle {
             // What the limit followed is long ago. The first sample tells whether a rival is still there.
             self.rival = self.rival.map(|rival| Rival {
                 window: self.config.first as f64,
