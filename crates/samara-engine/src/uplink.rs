@@ -23,8 +23,8 @@
 //!   the load times `target / delay`, at most 1.5 times the load; up to eight times until the delay
 //!   first reaches half of the target, so that all links together start no slower than their own
 //!   slow start.
-//! - A load below 70 % of the limit of its time says nothing about the uplink, unless its delay is
-//!   beyond the target. No delay beyond the target raises the limit: a load may exceed the limit.
+//! - A load below 70 % of the limit of its time says nothing about the uplink. No delay beyond the
+//!   target raises the limit: a load may exceed the limit.
 //!
 //! All of this follows the load, and not the present limit: a limit that grew since then has not been
 //! answered yet. In a queue that never idles, the mean delay is the queue's length over its rate, in
@@ -265,7 +265,7 @@ const USED: f64 = 0.7;
 const MEMORY: f64 = 0.25;
 
 /// How much of the way to the wanted limit the samples of one round trip move it.
-const SPEED: f64 = 3.0;
+const SPEED: f64 = 1.5;
 
 /// A delay beyond this multiple of the target may be a rival's, if it stays for so many round trips and
 /// loads, and at least this time in nanoseconds. A queue of the node's own ends in two.
@@ -552,8 +552,7 @@ impl Limit {
             return;
         }
         let mean = self.mean;
-        let is_used = then.under_way as f64 >= USED * then.limit;
-        if mean.load <= 0.0 || !is_used && mean.delay < target {
+        if (then.under_way as f64) < USED * then.limit || mean.load <= 0.0 {
             return;
         }
         let least = self.handed.least;

@@ -339,24 +339,6 @@ fn a_long_queue_never_raises_the_limit() {
 }
 
 #[test]
-fn a_long_queue_lowers_a_limit_that_is_not_used() {
-    let mut limit = Limit::new(LimitConfig::default());
-    limit.link_up(Time::ZERO, PeerId(0), Some(Duration::from_millis(50)));
-    let first = limit.bytes();
-    // Half of the limit is under way, and waits for 200 ms.
-    let load = flight(first / 2);
-    for packet in 0..200_u64 {
-        let at = Time::from_nanos(packet * 5 * MS);
-        limit.set_load(at, PeerId(0), load);
-        if packet > 50 {
-            let round_trip = Duration::from_millis(250);
-            limit.report(at, PeerId(0), Report { arrived: PACKET, round_trip, load, ..Report::default() });
-        }
-    }
-    assert!(limit.bytes() < first / 2, "{} bytes", limit.bytes());
-}
-
-#[test]
 fn urgent_frames_exceed_the_limit_by_a_quarter() {
     let mut limit = Limit::new(LimitConfig::default());
     limit.link_up(Time::ZERO, PeerId(0), Some(Duration::from_millis(50)));

@@ -1,8 +1,5 @@
 //! The shaped group in the simulator.
 
-use std::sync::atomic::AtomicBool;
-
-use samara_lab::explain::Explain;
 use samara_lab::results::GroupData;
 use samara_lab::run::{self, RunOptions};
 use samara_scenario::Inputs;
@@ -29,12 +26,8 @@ pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<
     let set = set.map(|(key, value)| (key.to_owned(), value));
     let loaded = load("ring", &set, &["ring".to_owned()], None)?;
     let point = loaded.points.first().ok_or("the scenario `ring` has no run")?;
-    let (stop, inputs) = (AtomicBool::new(false), Inputs::directory("."));
-    let measured = run::run(
-        point,
-        RunOptions { threads: 1, inputs: &inputs, stop: &stop, explain: &Explain::default() },
-        |_| {},
-    )?;
+    let inputs = Inputs::directory(".");
+    let measured = run::run(point, RunOptions::new(1, &inputs), |_| {})?;
     let outcome = measured.outcome();
     let data = outcome.data::<GroupData>().ok_or("expected a run with a group")?;
     Ok(data.metrics.throughput_mb_per_s)
