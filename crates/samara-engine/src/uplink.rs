@@ -34,8 +34,8 @@
 //!
 //! A connection that follows losses, such as an upload in the same house, fills the queue. Whoever
 //! follows the delay alone then leaves it the uplink (the known fault of LEDBAT). If the delay stays
-//! beyond three times the target for some round trips, although the limit falls, the queue is not the
-//! node's, perhaps. The node then leaves it for a round trip, as it does every ten seconds from then
+//! beyond three times the target for some round trips, although the limit falls, the queue may be that
+//! of others. The node then leaves it for a round trip, as it does every ten seconds from then
 //! on. If the queue goes with it, there is no rival. Otherwise all its links together behave as one
 //! connection of CUBIC (RFC 9438): what they have in flight grows by half in each round trip until
 //! bytes are lost, then follows CUBIC's curve, and falls at losses. It never grows while the delay is
@@ -268,9 +268,10 @@ const MEMORY: f64 = 0.25;
 const SPEED: f64 = 1.5;
 
 /// A delay beyond this multiple of the target may be a rival's, if it stays for so many round trips and
-/// loads, and at least this time in nanoseconds. A queue of the node's own ends in two.
+/// loads, and at least this time in nanoseconds. A queue of the node's own mostly ends in two, and
+/// leaving it for nothing costs a round trip (docs/decisions/0015).
 const RIVAL_DELAY: f64 = 3.0;
-const RIVAL_TRIPS: f64 = 4.0;
+const RIVAL_TRIPS: f64 = 8.0;
 const RIVAL_TIME: f64 = 500e6;
 
 /// The time between two looks whether a rival is still there, in nanoseconds.
@@ -516,7 +517,7 @@ impl Limit {
 
     fn sample(&mut self, now: u64, report: &Report, trip: u64, least: u64) {
         // Two packets in a long queue are no pause.
-        let idle = IDLE.max(2 * trip);
+        let idle = IDLE.max(trip.saturating_mul(2));
         if now.saturating_sub(self.sampled) > idle {
             // What the limit followed is long ago. The first sample tells whether a rival is still there.
             self.rival = self.rival.map(|rival| Rival {

@@ -354,7 +354,7 @@ fn urgent_frames_exceed_the_limit_by_a_quarter() {
 fn a_queue_of_others_does_not_starve_the_node() {
     for standing in [50, 200, 1_000] {
         let model = Model { standing: (standing * MS, 2 * S, 60 * S), queue: 4 * S, ..Model::new(20.0, 50) };
-        let found = model.run(&mut Limit::new(LimitConfig::default()), 50 * S);
+        let found = model.run(&mut Limit::new(LimitConfig::default()), 58 * S);
         assert!(found.use_of_uplink > 0.8, "{standing} ms: {found:?}");
         // The node adds about as much; beside short queues more, as it overshoots by a round trip.
         assert!(found.wait < 4.0 * standing as f64, "{standing} ms: {found:?}");

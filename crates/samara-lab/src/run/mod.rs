@@ -123,52 +123,28 @@ pub fn run_seen(
     let options = RunOptions { rivals: &rivals, ..options };
     let measured = (family::of(&point.scenario).run)(point, options, watching)?;
     let rivals = std::mem::take(&mut *lock(&rivals));
-    let measured: Box<dyn Measured> = match rivals.is_empty() {
-        true => measured,
-        false => Box::new(Beside { measured, rivals }),
-    };
-    Ok(match options.explain.take() {
-        Some(explained) => with_paths(measured, explained),
-        None if options.explain.is_on() => Box::new(Together { measured, explained: None }),
-        None => measured,
-    })
-}
-
-/// The measurements of a family, with those of rivals.
-#[derive(Debug)]
-struct Beside {
-    measured: Box<dyn Measured>,
-    rivals: Vec<RivalStats>,
-}
-
-impl Measured for Beside {
-    fn setting(&self) -> (&Point, &Hosts) {
-        self.measured.setting()
+    let (explained, is_on) = (options.explain.take(), options.explain.is_on());
+    if explained.is_none() && !is_on && rivals.is_empty() {
+        return Ok(measured);
     }
-
-    fn outcome(&self) -> Outcome {
-        self.measured.outcome().beside(&self.rivals)
-    }
-
-    fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        self.measured.tables(outcome)
-    }
-
-    fn broken(&self) -> Vec<Broken> {
-        self.measured.broken()
-    }
+    Ok(Box::new(Together { measured, explained, is_wanted: is_on, rivals }))
 }
 
 /// Adds the paths of the deliveries to the measurements of a run.
 pub fn with_paths(measured: Box<dyn Measured>, explained: Explained) -> Box<dyn Measured> {
-    Box::new(Together { measured, explained: Some(explained) })
+    let rivals = Vec::new();
+    Box::new(Together { measured, explained: Some(explained), is_wanted: true, rivals })
 }
 
-/// The measurements of a family, with the paths of the deliveries if there are any to explain.
+/// The measurements of a family, with what the network recorded besides.
 #[derive(Debug)]
 struct Together {
     measured: Box<dyn Measured>,
+    /// The paths of the deliveries, if there are any to explain.
     explained: Option<Explained>,
+    /// Whether paths are wanted.
+    is_wanted: bool,
+    rivals: Vec<RivalStats>,
 }
 
 impl Measured for Together {
@@ -177,10 +153,13 @@ impl Measured for Together {
     }
 
     fn outcome(&self) -> Outcome {
-        let outcome = self.measured.outcome();
+        let outcome = self.measured.outcome().beside(&self.rivals);
         match &self.explained {
             Some(explained) => outcome.explained(explained),
-            None => outcome.without(PATHS, Some("there are no deliveries to explain".to_owned())),
+            None if self.is_wanted => {
+                outcome.without(PATHS, Some("there are no deliveries to explain".to_owned()))
+            }
+            None => outcome,
         }
     }
 

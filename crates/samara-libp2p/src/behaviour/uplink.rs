@@ -21,7 +21,7 @@ use samara_engine::{Frame, Outbox, PeerId as Handle, Time};
 use super::Behaviour;
 use super::links::Connection;
 use crate::event::Uplink as Status;
-use crate::transport::{Meter, Reading};
+use crate::transport::{Meter, Reading, SINGLE_BYTES};
 
 /// Time between two readings while bytes are under way: the longer one, or where copies wait for
 /// the limit a quarter of the least round trip, within these bounds. A reading takes a microsecond
@@ -32,9 +32,6 @@ const READ_EVERY_MAX: Duration = Duration::from_millis(5);
 /// Bytes that were handed over and have not reached the transport for this long do not leave at
 /// once: the peer does not read its stream.
 const STALLED_AFTER: Duration = Duration::from_millis(50);
-
-/// The most bytes of a packet on an Ethernet. TCP may delay the acknowledgement of a single one.
-const PACKET: u64 = 1_500;
 
 /// Time between two readings of a link without the limit, when frames leave: its round trip, which grows
 /// with the queues, is all that counts then.
@@ -252,7 +249,7 @@ impl Behaviour {
             return false;
         }
         let arrived = gauge.reading.acknowledged.saturating_sub(before);
-        let ack_delay = if arrived <= PACKET { TCP_ACK_DELAY } else { Duration::ZERO };
+        let ack_delay = if arrived <= SINGLE_BYTES { TCP_ACK_DELAY } else { Duration::ZERO };
         let Reading { round_trip, lost, .. } = gauge.reading;
         let report = Report { arrived, round_trip, ack_delay, lost, load: gauge.load() };
         uplink.limit.report(now, handle, report);

@@ -16,6 +16,10 @@ use std::time::Duration;
 
 pub use registry::{Ends, Meters, Registered, Socket};
 
+/// The most bytes of a packet on an Ethernet. The acknowledgement of a single one may wait for a second
+/// one (RFC 1122 section 4.2.3.2, RFC 9000 section 13.2.1).
+pub(crate) const SINGLE_BYTES: u64 = 1_500;
+
 /// What a transport knows about one of its connections. Its bytes include those of all protocols and
 /// of the encryption, and exclude headers of packets. Over QUIC, what was written and is unsent are
 /// bytes of streams, and the others include the headers of QUIC, some 3 % of a full packet.

@@ -156,17 +156,14 @@ impl<F: Frame> Host<F> {
             }
             Dispatch::Node => self.refresh(now, slot, world),
         }
-        if self.links[slot as usize].sender.timer_moves_back() {
-            self.start_loss_timer(slot);
-        }
+        self.start_loss_timer(slot);
     }
 
-    /// Starts the loss timer if none is running. A running timer of QUIC may also be too late: an
-    /// overtaken packet is lost soon, while the running timer waits for a probe.
+    /// Starts the loss timer if none is running, or if the running one is too late: an overtaken packet
+    /// is lost soon, while the running timer waits for a probe. One that fires too soon is set again.
     fn start_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
-        let due = link.sender.timer_at();
-        if due < link.loss_timer && (link.loss_timer == u64::MAX || link.sender.timer_moves_back()) {
+        if link.sender.timer_at() < link.loss_timer {
             self.set_loss_timer(slot);
         }
     }

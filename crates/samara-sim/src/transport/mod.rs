@@ -189,12 +189,6 @@ pub(crate) trait LossRecovery {
     /// runs.
     fn timer_at(&self) -> u64;
 
-    /// Returns true if an acknowledgement can make the timer expire sooner. TCP's timer only moves
-    /// forward, and one that expires too soon is set again.
-    fn timer_moves_back(&self) -> bool {
-        false
-    }
-
     /// Returns the time without new acknowledgements since a first timeout.
     fn stalled_for(&self, now: u64) -> u64;
 
@@ -280,7 +274,6 @@ impl<F: Frame> Sender<F> {
         .recovery cwnd(self: &Self) -> f64;
         .recovery is_held(self: &Self) -> bool;
         .recovery timer_at(self: &Self) -> u64;
-        .recovery timer_moves_back(self: &Self) -> bool;
         .recovery stalled_for(self: &Self, now: u64) -> u64;
     }
 }

@@ -11,16 +11,13 @@ use std::time::{Duration, Instant};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
-use crate::transport::{Meter, Reading};
+use crate::transport::{Meter, Reading, SINGLE_BYTES};
 
 /// Bytes of a packet that carries stream data without the data: the short header with a connection id
 /// of 8 bytes and a packet number of 2 (RFC 9000 section 17.3.1), the tag (RFC 9001 section 5.3), and
 /// the header of a STREAM frame with an offset of 4 bytes (RFC 9000 section 19.8). A packet with
 /// acknowledgements only is seldom longer.
 const HEADER_BYTES: u64 = 1 + 8 + 2 + 16 + 7;
-
-/// A single packet, in bytes. Its acknowledgement may wait for a second one (RFC 9000 section 13.2.1).
-const SINGLE_BYTES: u64 = 1_500;
 
 /// The counters of one connection. Its streams add what they write, its controller what is sent and
 /// acknowledged, and the behaviour reads them.

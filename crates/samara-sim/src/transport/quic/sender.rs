@@ -239,10 +239,6 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.recovery.timer_at().min(self.pacer.map_or(u64::MAX, |pacer| pacer.timer_at()))
     }
 
-    fn timer_moves_back(&self) -> bool {
-        true
-    }
-
     fn stalled_for(&self, now: u64) -> u64 {
         if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
     }

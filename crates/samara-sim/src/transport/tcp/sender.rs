@@ -547,10 +547,6 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.rto_at.min(self.probe_at).min(settled_at)
     }
 
-    fn timer_moves_back(&self) -> bool {
-        true
-    }
-
     fn stalled_for(&self, now: u64) -> u64 {
         if self.stalled_since == 0 { 0 } else { now - self.stalled_since }
     }
