@@ -401,9 +401,10 @@ fn any_sixteen_pieces_restore_a_payload() {
     assert_eq!(metrics["incomplete"], 0, "{run}");
     let delivered = metrics["delivery_ratio"].as_f64().expect("a number");
     assert!((0.25..1.0).contains(&delivered), "{run}");
-    // The mean includes the publisher.
+    // The mean includes the publisher. All pieces are four copies; on a busy machine withdrawals come
+    // late, and nodes receive up to two.
     let copies = metrics["payload_copies"].as_f64().expect("a number");
-    assert!((7.0 / 8.0..2.0).contains(&copies), "{run}");
+    assert!((7.0 / 8.0..3.0).contains(&copies), "{run}");
 }
 
 /// Runs [`CELLS`], and compares it with the simulation. The mempools are those of the simulation, so
