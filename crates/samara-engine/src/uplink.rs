@@ -35,11 +35,13 @@
 //! A connection that follows losses, such as an upload in the same house, fills the queue. Whoever
 //! follows the delay alone then leaves it the uplink (the known fault of LEDBAT). If the delay stays
 //! beyond three times the target for some round trips, although the limit falls, the queue may be that
-//! of others. The node then leaves it for a round trip, as it does every ten seconds from then
-//! on. If the queue goes with it, there is no rival. Otherwise all its links together behave as one
+//! of others. The node then leaves it for a round trip, as it does every 10 to 30 s from then on. If
+//! the queue goes with it, there is no rival. Otherwise all its links together behave as one
 //! connection of CUBIC (RFC 9438): what they have in flight grows by half in each round trip until
-//! bytes are lost, then follows CUBIC's curve, and falls at losses. It never grows while the delay is
-//! twice that of the others alone: half of the queue is half of the uplink.
+//! bytes are lost, then follows CUBIC's curve, and falls at losses. It does not grow while the node has
+//! half of the uplink, and grows faster than CUBIC while it has less. What it has follows from the
+//! rate that the uplink passed before the rival came; without that from the delay, as half of the
+//! queue is half of the uplink.
 //!
 //! Bytes leave at a pace somewhat above the rate that the limit stands for. After a pause, the
 //! limit therefore does not enter an empty network as one burst, and it is no larger than what has
@@ -191,10 +193,11 @@ struct Rival {
 /// Times in nanoseconds, windows in bytes.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The window grows by half in each round trip, until it has doubled the delay of the others.
+    /// The window grows by half in each round trip, until the node has half of the queue or uplink.
     Enters,
-    /// The window follows CUBIC's curve since a time: to the plateau, and beyond.
-    Shares { since: u64, from: f64, plateau: f64, look_at: u64 },
+    /// The window follows CUBIC's curve since a time: to the plateau, and beyond. With the time of the
+    /// last look.
+    Shares { since: u64, from: f64, plateau: f64, looked: u64 },
     /// The node leaves the queue, until bytes arrive that left after a time. If the queue stays, it
     /// returns to this window, or enters.
     Looks { after: u64, back_to: Option<f64> },
@@ -202,8 +205,8 @@ enum Phase {
 
 impl Rival {
     /// Follows CUBIC from a window on.
-    const fn shares(self, now: u64, window: f64, plateau: f64, look_at: u64) -> Self {
-        Self { window, phase: Phase::Shares { since: now, from: window, plateau, look_at }, ..self }
+    const fn shares(self, now: u64, window: f64, plateau: f64, looked: u64) -> Self {
+        Self { window, phase: Phase::Shares { since: now, from: window, plateau, looked }, ..self }
     }
 }
 
@@ -274,8 +277,22 @@ const RIVAL_DELAY: f64 = 3.0;
 const RIVAL_TRIPS: f64 = 8.0;
 const RIVAL_TIME: f64 = 500e6;
 
-/// The time between two looks whether a rival is still there, in nanoseconds.
+/// The time between two looks whether a rival is still there, in nanoseconds: each costs a round trip
+/// of the long queue. A look is less urgent while the node has less than a part of the rate that the
+/// uplink has passed before, as somebody else then has the rest.
 const LOOK_EVERY: u64 = 10_000_000_000;
+const LOOK_SELDOM: u64 = 30_000_000_000;
+const CERTAIN: f64 = 0.7;
+
+/// The share of the uplink that the node competes for, and where only its rate tells: the uplink may
+/// pass more than it ever did.
+const HALF: f64 = 0.5;
+const ABOVE_HALF: f64 = 0.55;
+
+/// Below its share, the node grows by this part in each round trip, and keeps this part of its window
+/// after a loss. CUBIC alone needs minutes to an equal share in a queue of half a second.
+const REGAIN: f64 = 0.125;
+const REGAIN_LEFT: f64 = 0.85;
 
 /// CUBIC's growth in packets per second cubed, its packets in bytes, and what is left of its window
 /// after a loss (RFC 9438 section 5 and 4.6; 1,448 bytes are the payload of a packet on an Ethernet).
@@ -375,6 +392,12 @@ impl Past {
     /// Returns the step of a time; the oldest one for earlier times.
     fn at(&self, time: u64) -> Option<&Step> {
         self.steps.get(self.until(time).saturating_sub(1))
+    }
+
+    /// Returns the time until which no more than so many bytes had left.
+    fn left_at(&self, bytes: u64) -> u64 {
+        let after = self.steps.partition_point(|step| step.left <= bytes);
+        self.steps.get(after).map_or(u64::MAX, |step| step.at)
     }
 
     /// Returns the least rate, in bytes per nanosecond, of a queue in which bytes that left at a time
@@ -536,8 +559,10 @@ impl Limit {
         let delay = self.delay_of((trip - least) as f64, report.ack_delay.as_nanos() as f64);
         let sent_at = now.saturating_sub(trip);
         let Some(then) = self.past.at(sent_at).copied() else { return };
-        let arrived = self.arrived - then.arrived;
-        self.proven = self.proven.max(arrived as f64 / trip as f64);
+        // Acknowledgements that a shorter queue brings at once are no faster uplink.
+        let left_in = sent_at.saturating_sub(self.past.left_at(then.arrived)).max(trip);
+        let arrival = (self.arrived - then.arrived) as f64 / left_in as f64;
+        self.proven = self.proven.max(arrival);
         let mean = &mut self.mean;
         mean.weight = (mean.weight + bytes).min((self.limit * MEMORY).max(bytes));
         let share = bytes / mean.weight;
@@ -549,11 +574,12 @@ impl Limit {
             // What the mean contains was seen before.
             self.mean.delay = delay;
         }
-        if self.share(now, sent_at, bytes, arrived as f64 / trip as f64) {
+        let is_used = then.under_way as f64 >= USED * then.limit;
+        if self.share(now, sent_at, if is_used { bytes } else { 0.0 }, arrival) {
             return;
         }
         let mean = self.mean;
-        if (then.under_way as f64) < USED * then.limit || mean.load <= 0.0 {
+        if !is_used || mean.load <= 0.0 {
             return;
         }
         let least = self.handed.least;
@@ -572,8 +598,8 @@ impl Limit {
         self.limit = self.limit.max(self.config.least as f64);
     }
 
-    /// Follows a rival, if there is one. `rate` is that of arrivals in the last round trip, in bytes per
-    /// nanosecond. Returns false if there is none.
+    /// Follows a rival, if there is one. `bytes` arrived, 0 if the limit was not used. `rate` is that of
+    /// arrivals in the last round trip, in bytes per nanosecond. Returns false if there is none.
     fn share(&mut self, now: u64, sent_at: u64, bytes: f64, rate: f64) -> bool {
         let (delay, target) = (self.mean.delay, self.config.target.as_nanos() as f64);
         let target = target.max(TARGET_BYTES / self.proven.max(f64::MIN_POSITIVE));
@@ -583,29 +609,36 @@ impl Limit {
         };
         let Rival { window, others, phase } = rival;
         let is_lost = self.lost_at.take().is_some();
-        // Whoever has half of the queue has half of the uplink.
-        let is_half = delay > 2.0 * others;
+        // Whoever has half of the queue has half of the uplink. What the others have changes between two
+        // looks, so a rate clearly below what the uplink has passed before tells it, too.
+        let part = rate / self.proven;
+        let is_half = if delay > 2.0 * others { part > HALF } else { part > ABOVE_HALF && part < CERTAIN };
+        let every = if part < CERTAIN { LOOK_SELDOM } else { LOOK_EVERY };
         let next = match phase {
-            Phase::Enters if is_lost => rival.shares(now, window * CUBIC_LEFT, window, now + LOOK_EVERY),
+            Phase::Enters if is_lost => rival.shares(now, window * CUBIC_LEFT, window, now),
             Phase::Enters if is_half => {
                 // It grew while the first of its bytes were on their way.
-                let window = window * (trip - delay + 2.0 * others) / trip;
-                rival.shares(now, window, window, now + LOOK_EVERY)
+                let window = window * (trip - delay + delay.min(2.0 * others)) / trip;
+                rival.shares(now, window, window, now)
             }
             Phase::Enters => Rival { window: window + bytes / 2.0, ..rival },
-            Phase::Shares { look_at, .. } if now > look_at => self.looks(now, rate, window, Some(window)),
-            Phase::Shares { since, from, plateau, look_at } => {
+            Phase::Shares { looked, .. } if now > looked + every => {
+                self.looks(now, rate, window, Some(window))
+            }
+            Phase::Shares { since, from, plateau, looked } => {
                 let elapsed = now.saturating_sub(since) as f64 + trip;
                 // One overflow counts once: its losses become known over a round trip.
                 if is_lost && elapsed > 2.0 * trip {
                     let falls = window < plateau;
                     let next = if falls { window * (1.0 + CUBIC_LEFT) / 2.0 } else { window };
-                    rival.shares(now, window * CUBIC_LEFT, next, look_at)
+                    let left = if part < HALF { REGAIN_LEFT } else { CUBIC_LEFT };
+                    rival.shares(now, window * left, next, looked)
                 } else {
                     let steep = ((plateau - from).max(0.0) / CUBIC_PACKET / CUBIC).cbrt();
                     let curve = plateau + CUBIC * CUBIC_PACKET * (elapsed / 1e9 - steep).powi(3);
-                    let most = if is_half { window } else { window + bytes / 2.0 };
-                    Rival { window: curve.clamp(window.min(from), most), ..rival }
+                    let most = if is_half || bytes == 0.0 { window } else { window + bytes / 2.0 };
+                    let least = if part < HALF { window + bytes * REGAIN } else { window.min(from) };
+                    Rival { window: curve.clamp(least.min(most), most), ..rival }
                 }
             }
             Phase::Looks { after, .. } if sent_at <= after => rival,
@@ -616,7 +649,7 @@ impl Limit {
             Phase::Looks { back_to: None, .. } => Rival { others: delay, phase: Phase::Enters, ..rival },
             Phase::Looks { back_to: Some(back_to), .. } => {
                 let seen = Rival { others: delay, ..rival };
-                seen.shares(now, back_to, back_to, now + LOOK_EVERY)
+                seen.shares(now, back_to, back_to, now)
             }
         };
         self.rival = Some(next);

@@ -10,6 +10,7 @@ mod methods;
 mod mix;
 mod payload;
 mod report;
+mod rivals;
 mod runs;
 mod scenario;
 mod study;
