@@ -32,6 +32,10 @@
 //!
 //! # Rivals
 //!
+//! Two nodes that follow their delays share a queue behind one router: the one that has less bears
+//! more delay. Each also leaves a queue that was never short in 30 s for a round trip, since the one
+//! that came later may have taken the other's queue for its own least round trips.
+//!
 //! A connection that follows losses, such as an upload in the same house, fills the queue. Whoever
 //! follows the delay alone then leaves it the uplink (the known fault of LEDBAT). If the delay stays
 //! beyond three times the target for some round trips, although the limit falls, the queue may be that
@@ -149,6 +153,8 @@ pub struct Limit {
     /// Since when the delay is far beyond the target, and the rival that it shows.
     beyond: Option<Beyond>,
     rival: Option<Rival>,
+    /// The last time at which the queue was short or the limit not used, in nanoseconds.
+    emptied: u64,
     /// The time of the last loss that the limit has not followed.
     lost_at: Option<u64>,
     past: Past,
@@ -256,9 +262,10 @@ const SEARCH: u64 = 25_000_000;
 /// any link: its last packets are lost.
 const LATE: f64 = 1.5;
 
-/// The target is at least the time of these bytes: links send up to ten packets at once (an initial
+/// The target grows with the time of these bytes: links send up to ten packets at once (an initial
 /// window of 14,600 bytes, RFC 6928), which wait for each other. Chosen by measurement, between that
-/// and four packets: docs/decisions/0015.
+/// and four packets: docs/decisions/0015. Of two nodes behind one router, the one with less bears more
+/// delay, and so gets its part.
 const TARGET_BYTES: f64 = 10_000.0;
 
 /// A load of this part of its limit used it.
@@ -283,6 +290,13 @@ const RIVAL_TIME: f64 = 500e6;
 const LOOK_EVERY: u64 = 10_000_000_000;
 const LOOK_SELDOM: u64 = 30_000_000_000;
 const CERTAIN: f64 = 0.7;
+
+/// While it looks, the node has this part of what the uplink passes in the least round trip.
+const LOOK_PART: f64 = 0.25;
+
+/// A delay below this part of the target is that of a short queue. If there was none in the time of
+/// [`LOOK_SELDOM`], the least round trips may contain the queue of another node that began before.
+const EMPTY: f64 = 0.25;
 
 /// The share of the uplink that the node competes for, and where only its rate tells: the uplink may
 /// pass more than it ever did.
@@ -443,6 +457,7 @@ impl Limit {
             proven: 0.0,
             beyond: None,
             rival: None,
+            emptied: 0,
             lost_at: None,
             past: Past::default(),
             pacer: Pacer::default(),
@@ -553,6 +568,7 @@ impl Limit {
             self.proven /= 2.0;
             self.is_starting = true;
             (self.mean.weight, self.mean.delay) = (0.0, 0.0);
+            self.emptied = now;
         }
         self.sampled = now;
         let (bytes, target) = (report.arrived as f64, self.config.target.as_nanos() as f64);
@@ -583,7 +599,7 @@ impl Limit {
             return;
         }
         let least = self.handed.least;
-        let target = target.max(TARGET_BYTES * (least + mean.delay) / mean.load);
+        let target = target.hypot(TARGET_BYTES * (least + mean.delay) / mean.load);
         let rate = self.past.rate(sent_at, mean.delay, target);
         self.rate += share * (rate - self.rate);
         let passed = self.rate * (least + target) + mean.waiting;
@@ -643,7 +659,7 @@ impl Limit {
             }
             Phase::Looks { after, .. } if sent_at <= after => rival,
             Phase::Looks { .. } if delay < RIVAL_DELAY * target => {
-                self.rival = None;
+                (self.rival, self.emptied) = (None, now);
                 return false;
             }
             Phase::Looks { back_to: None, .. } => Rival { others: delay, phase: Phase::Enters, ..rival },
@@ -657,18 +673,22 @@ impl Limit {
         true
     }
 
-    /// Leaves the queue for a round trip: what the uplink passes in the least round trip waits nowhere.
+    /// Leaves the queue for a round trip, in which its own bytes wait nowhere.
     fn looks(&self, now: u64, rate: f64, window: f64, back_to: Option<f64>) -> Rival {
         let phase = Phase::Looks { after: now + self.mean.delay as u64, back_to };
-        Rival { window: (rate * self.handed.least).min(window), others: self.mean.delay, phase }
+        Rival { window: (LOOK_PART * rate * self.handed.least).min(window), others: self.mean.delay, phase }
     }
 
-    /// Looks for a rival: a delay far beyond the target that stays.
+    /// Looks for others: a delay far beyond the target that stays, or a queue that was never short, as
+    /// others may have filled it before the first round trip.
     fn find_rival(&mut self, now: u64, bytes: f64, (target, trip): (f64, f64), rate: f64) -> bool {
         let delay = self.mean.delay;
+        if bytes == 0.0 || delay < EMPTY * target {
+            self.emptied = now;
+        }
         if delay < RIVAL_DELAY * target {
             self.beyond = None;
-            return false;
+            return now.saturating_sub(self.emptied) > LOOK_SELDOM && self.leave(now, rate);
         }
         let new = Beyond { since: now, longest: trip, bytes: 0.0 };
         let Beyond { since, longest, bytes: arrived } = self.beyond.get_or_insert(new);
@@ -677,13 +697,14 @@ impl Limit {
         let time = now.saturating_sub(*since) as f64;
         // A few bytes in a long time say nothing: the mean is of the past.
         let is_seen = *arrived > RIVAL_TRIPS * self.mean.load;
-        let is_long = is_seen && time > (RIVAL_TRIPS * *longest).max(RIVAL_TIME);
-        if is_long {
-            let window = (self.limit - self.mean.waiting).max(self.config.least as f64);
-            (self.rival, self.beyond) = (Some(self.looks(now, rate, window, None)), None);
-            self.lost_at = None;
-        }
-        is_long
+        is_seen && time > (RIVAL_TRIPS * *longest).max(RIVAL_TIME) && self.leave(now, rate)
+    }
+
+    fn leave(&mut self, now: u64, rate: f64) -> bool {
+        let window = (self.limit - self.mean.waiting).max(self.config.least as f64);
+        (self.rival, self.beyond) = (Some(self.looks(now, rate, window, None)), None);
+        (self.emptied, self.lost_at) = (now, None);
+        true
     }
 
     /// Returns a delay as far as it is certain. If its acknowledgement may have waited, it changes the

@@ -378,3 +378,91 @@ fn losses_lower_the_share_of_the_queue() {
     let (deep, shallow) = (share(2 * S), share(100 * MS));
     assert!(shallow.wait < 0.8 * deep.wait && shallow.use_of_uplink > 0.8, "{shallow:?} {deep:?}");
 }
+
+/// Returns the parts of the uplink that two nodes behind one queue get in the second half of a run, and
+/// the mean wait in milliseconds. Both always have data. The second begins later, and takes this much
+/// of the queue of the first for a part of its least round trips.
+fn two_nodes(mbits: f64, trip: u64, (begins, hidden): (u64, u64), until: u64) -> ([f64; 2], f64) {
+    const LINKS: usize = 40;
+    let nanos = |bytes: u64| (bytes as f64 * 8e3 / mbits) as u64;
+    let mut limits = [(); 2].map(|()| Limit::new(LimitConfig::default()));
+    let mut under_way = [[0_u64; LINKS]; 2];
+    let mut turns = [0; 2];
+    let mut acks: BinaryHeap<Reverse<(u64, usize, usize, u64)>> = BinaryHeap::new();
+    let (mut now, mut free_at) = (0_u64, 0_u64);
+    let (mut left, mut waits, mut packets) = ([0_u64; 2], 0_u64, 0_u64);
+    for (node, limit) in limits.iter_mut().enumerate() {
+        for link in 0..LINKS {
+            let at = Time::from_nanos(node as u64 * begins);
+            let seen = trip + node as u64 * hidden;
+            limit.link_up(at, PeerId(link as u32), Some(Duration::from_nanos(seen)));
+        }
+    }
+    while now < until {
+        let at = Time::from_nanos(now);
+        // In turns, so that none always comes first.
+        let mut has_room = true;
+        while has_room {
+            has_room = false;
+            for (node, limit) in limits.iter_mut().enumerate() {
+                if now < node as u64 * begins || limit.room(at) == 0 {
+                    continue;
+                }
+                has_room = true;
+                let link = turns[node] % LINKS;
+                turns[node] += 1;
+                under_way[node][link] += PACKET;
+                limit.set_load(at, PeerId(link as u32), flight(under_way[node][link]));
+                let wait = free_at.saturating_sub(now);
+                free_at = free_at.max(now) + nanos(PACKET);
+                if now > until / 2 {
+                    left[node] += PACKET;
+                    (waits, packets) = (waits + wait, packets + 1);
+                }
+                acks.push(Reverse((free_at + trip, node, link, now)));
+            }
+        }
+        let paced = limits
+            .iter()
+            .enumerate()
+            .map(|(node, limit)| limit.next_at().map_or(u64::MAX, Time::as_nanos).max(node as u64 * begins));
+        let acked = acks.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+        now = paced.min().unwrap_or(u64::MAX).min(acked).max(now);
+        while acks.peek().is_some_and(|Reverse((at, ..))| *at <= now)
+            && let Some(Reverse((_, node, link, sent))) = acks.pop()
+        {
+            under_way[node][link] -= PACKET;
+            let (round_trip, load) = (Duration::from_nanos(now - sent), flight(under_way[node][link]));
+            let report = Report { arrived: PACKET, round_trip, load, ..Report::default() };
+            limits[node].report(Time::from_nanos(now), PeerId(link as u32), report);
+        }
+    }
+    let passed = mbits * 1e6 / 8.0 * (until - until / 2) as f64 / 1e9;
+    (left.map(|bytes| bytes as f64 / passed), waits as f64 / packets.max(1) as f64 / MS as f64)
+}
+
+#[test]
+fn two_nodes_behind_one_router_share_it() {
+    for (mbits, least, longest) in [(5.0, 0.4, 50.0), (20.0, 0.4, 15.0), (100.0, 0.28, 15.0)] {
+        for (trip, begins) in [(10, 0), (50, 5 * S), (200, 5 * S)] {
+            let (parts, wait) = two_nodes(mbits, trip * MS, (begins, 0), 60 * S);
+            assert!(parts[0].min(parts[1]) > least, "{mbits} Mbit/s, {trip} ms: {parts:.2?}");
+            assert!(
+                parts[0] + parts[1] > 0.97 && wait < longest,
+                "{mbits} Mbit/s, {trip} ms: {parts:.2?} {wait}"
+            );
+        }
+    }
+}
+
+/// Whoever takes the queue of another for its own least round trip would leave it almost nothing (the
+/// latecomer of LEDBAT). Both leave the queue for a moment, and see the least round trip then.
+#[test]
+fn latecomers_leave_the_first_its_part() {
+    for mbits in [5.0, 20.0, 100.0] {
+        for trip in [10, 50, 200] {
+            let (parts, _) = two_nodes(mbits, trip * MS, (5 * S, 10 * MS), 120 * S);
+            assert!(parts[0] > 0.25 && parts[0] + parts[1] > 0.95, "{mbits} Mbit/s, {trip} ms: {parts:.2?}");
+        }
+    }
+}
