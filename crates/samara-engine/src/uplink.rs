@@ -599,7 +599,8 @@ impl Limit {
             return;
         }
         let least = self.handed.least;
-        let target = target.hypot(TARGET_BYTES * (least + mean.delay) / mean.load);
+        let packets = TARGET_BYTES * (least + mean.delay) / mean.load;
+        let target = (target.powi(3) + packets.powi(3)).cbrt();
         let rate = self.past.rate(sent_at, mean.delay, target);
         self.rate += share * (rate - self.rate);
         let passed = self.rate * (least + target) + mean.waiting;

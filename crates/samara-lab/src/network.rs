@@ -406,23 +406,23 @@ pub(crate) fn bursts(scenario: &Scenario) -> (u64, u64) {
         return (0, packet);
     }
     let bucket = u64::from(FqCoDel::BURST_BYTES);
-    let up = if scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) { bucket } else { 0 };
+    let up = if scenario.network.uplink_queue.is_behind() { bucket } else { 0 };
     let is_fair = matches!(scenario.network.downlink_queue, Queue::FqCodel(_));
     (up, if is_fair { bucket.max(packet) } else { packet })
 }
 
 pub fn nic(scenario: &Scenario) -> NicDiscipline {
     match (scenario.network.uplink_queue, scenario.network.interface) {
-        (Some(UplinkQueue::FqCodel(queue)), _) => NicDiscipline::FqCoDel(fq_codel(queue)),
-        (Some(UplinkQueue::Fair {}), _) => NicDiscipline::FqCoDel(FqCoDel::without_drops()),
-        (Some(UplinkQueue::Fifo { time: Some(time), .. }), _) => {
+        (UplinkQueue::FqCodel(queue), _) => NicDiscipline::FqCoDel(fq_codel(queue)),
+        (UplinkQueue::Fair {}, _) => NicDiscipline::FqCoDel(FqCoDel::without_drops()),
+        (UplinkQueue::Fifo { time: Some(time), .. }, _) => {
             NicDiscipline::DropTail(QueueSize::Time(time.duration()))
         }
-        (Some(UplinkQueue::Fifo { time: None, size }), _) => {
+        (UplinkQueue::Fifo { time: None, size }, _) => {
             NicDiscipline::DropTail(QueueSize::Bytes(size.map_or(0, Size::bytes)))
         }
-        (None | Some(UplinkQueue::Host {}), Interface::RoundRobin) => NicDiscipline::RoundRobin,
-        (None | Some(UplinkQueue::Host {}), Interface::Fifo) => NicDiscipline::Fifo,
+        (UplinkQueue::Host {}, Interface::RoundRobin) => NicDiscipline::RoundRobin,
+        (UplinkQueue::Host {}, Interface::Fifo) => NicDiscipline::Fifo,
     }
 }
 

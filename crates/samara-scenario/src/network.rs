@@ -28,9 +28,9 @@ pub struct Network {
     pub bandwidth: Option<Rate>,
     /// How the links of a host share its uplink.
     pub interface: Interface,
-    /// Where packets wait for the uplink of a host. Any kind but `host` replaces `interface`. Default:
-    /// `{ kind = "host" }`.
-    pub uplink_queue: Option<UplinkQueue>,
+    /// Where packets wait for the uplink of a host: in its own interface (`host`), or behind its sockets
+    /// as in a home router, which replaces `interface`.
+    pub uplink_queue: UplinkQueue,
     /// Treatment of packets that find a downlink busy.
     pub downlink_queue: Queue,
     /// Time that a node takes to validate a message. A node validates one message at a time.
@@ -73,7 +73,7 @@ impl Default for Network {
             downlink: Rate::from_bps(20_000_000),
             bandwidth: None,
             interface: Interface::RoundRobin,
-            uplink_queue: None,
+            uplink_queue: UplinkQueue::Host {},
             downlink_queue: Queue::default(),
             validation_time: Span::default(),
             stalled_periods: Share::default(),

@@ -258,10 +258,10 @@ impl Checks<'_> {
     }
 
     fn queues(&mut self, network: &Network) {
-        if let Some(UplinkQueue::FqCodel(queue)) = network.uplink_queue {
+        if let UplinkQueue::FqCodel(queue) = network.uplink_queue {
             self.fair_queue("network.uplink_queue", queue);
         }
-        if let Some(UplinkQueue::Fifo { time, size }) = network.uplink_queue {
+        if let UplinkQueue::Fifo { time, size } = network.uplink_queue {
             match (time, size) {
                 (Some(_), Some(_)) | (None, None) => {
                     let message = "needs either `time` (such as \"500 ms\") or `size` (such as \"256 KiB\")";
@@ -274,9 +274,7 @@ impl Checks<'_> {
                 (None, Some(size)) => self.sizes("network.uplink_queue.size", size, 3_000, 1 << 30),
             }
         }
-        if network.uplink_queue.is_some_and(UplinkQueue::is_behind)
-            && network.interface != Interface::RoundRobin
-        {
+        if network.uplink_queue.is_behind() && network.interface != Interface::RoundRobin {
             self.wrong(
                 "network.interface",
                 format!(
@@ -586,7 +584,7 @@ impl Checks<'_> {
         self.period("protocol.heartbeat", Span::from_nanos(config.heartbeat_interval.as_nanos() as u64));
         if scenario.transport.node_limit.is_some() {
             let is_ordered = config.sending.dispatch == Dispatch::Node;
-            if !is_ordered || !scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) {
+            if !is_ordered || !scenario.network.uplink_queue.is_behind() {
                 let message = "needs one order over all links and a queue behind the sockets; set \
                                protocol.dispatch = \"node\" and network.uplink_queue";
                 self.wrong("transport.node_limit", message);
@@ -716,7 +714,7 @@ impl Checks<'_> {
                 let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");
                 self.wrong(&key("kind"), message);
             }
-            if fault.kind.is_rival() && !scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind) {
+            if fault.kind.is_rival() && !scenario.network.uplink_queue.is_behind() {
                 let message = "needs a queue that the node shares with others behind its router; set network.uplink_queue to a kind other than \"host\", for example { kind = \"fifo\", time = \"500 ms\" }";
                 self.wrong(&key("kind"), message);
             }

@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use samara_emulation::{EmulationConfig, Relay, RelayConfig, Servers};
 use samara_lab::network::{self, Hosts};
-use samara_scenario::UplinkQueue;
 use samara_sim::Congestion;
 use samara_spec::{Scenario, TransportKind, TransportSpec};
 
@@ -42,7 +41,7 @@ impl Wire {
             return Ok(Self::Loopback);
         }
         // Without a queue behind the sockets, the interface of the host is the bottleneck.
-        let interface = !network.uplink_queue.is_some_and(UplinkQueue::is_behind);
+        let interface = !network.uplink_queue.is_behind();
         let relay = RelayConfig { interface, ..RelayConfig::new(emulation(scenario, hosts, seed)) };
         let relay = Relay::start(relay)?;
         Ok(Self::Relay(Box::new(relay)))

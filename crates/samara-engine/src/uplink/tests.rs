@@ -443,7 +443,7 @@ fn two_nodes(mbits: f64, trip: u64, (begins, hidden): (u64, u64), until: u64) ->
 
 #[test]
 fn two_nodes_behind_one_router_share_it() {
-    for (mbits, least, longest) in [(5.0, 0.4, 50.0), (20.0, 0.4, 15.0), (100.0, 0.28, 15.0)] {
+    for (mbits, least, longest) in [(5.0, 0.4, 50.0), (20.0, 0.4, 15.0), (100.0, 0.4, 15.0)] {
         for (trip, begins) in [(10, 0), (50, 5 * S), (200, 5 * S)] {
             let (parts, wait) = two_nodes(mbits, trip * MS, (begins, 0), 60 * S);
             assert!(parts[0].min(parts[1]) > least, "{mbits} Mbit/s, {trip} ms: {parts:.2?}");
@@ -462,7 +462,7 @@ fn latecomers_leave_the_first_its_part() {
     for mbits in [5.0, 20.0, 100.0] {
         for trip in [10, 50, 200] {
             let (parts, _) = two_nodes(mbits, trip * MS, (5 * S, 10 * MS), 120 * S);
-            assert!(parts[0] > 0.25 && parts[0] + parts[1] > 0.95, "{mbits} Mbit/s, {trip} ms: {parts:.2?}");
+            assert!(parts[0] > 0.2 && parts[0] + parts[1] > 0.95, "{mbits} Mbit/s, {trip} ms: {parts:.2?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use samara_gossipsub::config::Parameters;
+use samara_scenario::Queue;
 use samara_scenario::topology::Graph;
-use samara_scenario::{Queue, UplinkQueue};
 use samara_spec::messages::{FLOODSUB, PLUMTREE, RANDOMSUB};
 use samara_spec::{Fault, FaultKind, Scenario, TransportKind};
 
@@ -170,7 +170,7 @@ pub(crate) fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
     let mut settled = 2 * heartbeat + 12 * (latency + network.jitter.duration()) + Duration::from_secs(1);
     let is_lossless = network.loss.fraction() == 0.0
         && network.downlink_queue == Queue::default()
-        && !network.uplink_queue.is_some_and(UplinkQueue::is_behind);
+        && !network.uplink_queue.is_behind();
     if !is_lossless {
         // Handshakes are tried again after 1, 2 and 4 s.
         settled += Duration::from_secs(7);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use samara_emulation::EmulationConfig;
 use samara_node::config::{MetricsAt, Plan};
-use samara_scenario::{Inputs, UplinkQueue};
+use samara_scenario::Inputs;
 use samara_sim::NicDiscipline;
 use samara_spec::mix::Mix;
 use samara_spec::pool::Transactions;
@@ -123,7 +123,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
         ),
         (scenario.find::<Mix>().is_some(), "mix: teams are not exported to Shadow; use samara testbed"),
         (
-            scenario.network.uplink_queue.is_some_and(UplinkQueue::is_behind),
+            scenario.network.uplink_queue.is_behind(),
             "network.uplink_queue: Shadow has no queue between connections and the uplink; remove it",
         ),
         (
