@@ -47,7 +47,7 @@ pub fn builtins() -> &'static [Builtin] {
     "peerdas" "21 s",
         "peerdas-bandwidth" "375 s",
         "peerdas-blobs" "860 s",
-        "peerdas-links" "400 s",
+        "peerdas-links" "2300 s",
         "peerdas-methods" "52 s",
         "peerdas-10k" "100 s",
         "peerdas-100k" "270 s",
