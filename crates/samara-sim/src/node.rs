@@ -54,6 +54,7 @@ pub(crate) trait Node<F>: Any + Send {
     fn pending_to(&self, peer: PeerId) -> usize;
     fn pending_on(&self, peer: PeerId, lane: Lane) -> usize;
     fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<F>>;
+    fn pop_urgent(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<F>>;
     fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>>;
     fn pop_urgent_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<F>>;
     fn pop_lanes_for(&mut self, now: Time, peer: PeerId, lanes: &[Lane]) -> Option<Outgoing<F>>;
@@ -188,6 +189,10 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
 
     fn pop(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<N::Frame>> {
         self.next(|outbox| outbox.pop(now, room))
+    }
+
+    fn pop_urgent(&mut self, now: Time, room: &dyn Fn(PeerId) -> Room) -> Option<Outgoing<N::Frame>> {
+        self.next(|outbox| outbox.pop_urgent(now, room))
     }
 
     fn pop_for(&mut self, now: Time, peer: PeerId) -> Option<Outgoing<N::Frame>> {

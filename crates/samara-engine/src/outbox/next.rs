@@ -89,18 +89,38 @@ impl<F: Frame> Outbox<F> {
     ///
     /// `room` returns a [`Room`], or a `bool` if the driver does not know how much fits.
     pub fn pop<R: Into<Room>>(&mut self, now: Time, room: impl Fn(PeerId) -> R) -> Option<Outgoing<F>> {
+        self.pop_of_all(now, self.classes.len(), room)
+    }
+
+    /// Pops the next copy over all links that have room among those of the smallest priority, for a
+    /// node that may send nothing else now.
+    pub fn pop_urgent<R: Into<Room>>(
+        &mut self,
+        now: Time,
+        room: impl Fn(PeerId) -> R,
+    ) -> Option<Outgoing<F>> {
+        self.pop_of_all(now, self.classes.len().min(1), room)
+    }
+
+    fn pop_of_all<R: Into<Room>>(
+        &mut self,
+        now: Time,
+        classes: usize,
+        room: impl Fn(PeerId) -> R,
+    ) -> Option<Outgoing<F>> {
         self.wake(now);
         if self.store.orders.is_some() {
-            (0..self.lanes() as u8).for_each(|lane| self.reorder(now, lane));
+            let lanes: Turn = self.classes[..classes].iter().flatten().copied().collect();
+            lanes.into_iter().for_each(|lane| self.reorder(now, lane));
         }
         let room = |peer| room(peer).into();
-        let found = self.search(|outbox| outbox.first_of_all(now, &room))?;
+        let found = self.search(|outbox| outbox.first_of_all(now, classes, &room))?;
         self.turns[found.class] = Some(found.lane);
         Some(self.send(now, found.slot))
     }
 
-    fn first_of_all(&mut self, now: Time, room: &impl Fn(PeerId) -> Room) -> Option<Found> {
-        for class in 0..self.classes.len() {
+    fn first_of_all(&mut self, now: Time, classes: usize, room: &impl Fn(PeerId) -> Room) -> Option<Found> {
+        for class in 0..classes {
             let turn: Turn = queue::in_turn(&self.classes[class], self.turns[class]).collect();
             for lane in turn {
                 while let Some(peer) = self.best_link(lane, room) {

@@ -617,16 +617,12 @@ impl<F: Frame> Host<F> {
 
     /// Passes urgent copies to all links with room, as far as the limit lets them.
     fn pull_urgent(&mut self, now: u64, world: &World<F>) {
-        for slot in 0..self.links.len() as u32 {
-            let link = &self.links[slot as usize];
-            if link.state == LinkState::Up && link.sender.room(&world.config.transport).is_some() {
-                while self.limit.as_ref().is_some_and(|limit| limit.urgent_room() > 0)
-                    && let Some(copy) = self.node.pop_urgent_for(Time::from_nanos(now), PeerId(slot))
-                {
-                    self.write(now, copy, world);
-                    self.refresh(now, slot, world);
-                }
-            }
+        while self.limit.as_ref().is_some_and(|limit| limit.urgent_room() > 0) {
+            let copy = self.node.pop_urgent(Time::from_nanos(now), &room_of_links(&self.links, world));
+            let Some(copy) = copy else { return };
+            let slot = copy.peer.0;
+            self.write(now, copy, world);
+            self.refresh(now, slot, world);
         }
     }
 
@@ -650,16 +646,8 @@ impl<F: Frame> Host<F> {
                 self.outbox_dry = true;
                 return;
             }
-            let links = &self.links;
-            let room = |peer: PeerId| {
-                let link = &links[peer.index()];
-                if link.state == LinkState::Up {
-                    link.sender.room(&world.config.transport)
-                } else {
-                    Room::NONE
-                }
-            };
-            match self.node.pop(Time::from_nanos(now), &room) {
+            let copy = self.node.pop(Time::from_nanos(now), &room_of_links(&self.links, world));
+            match copy {
                 Some(copy) => {
                     let slot = copy.peer.0;
                     self.write(now, copy, world);
@@ -671,6 +659,14 @@ impl<F: Frame> Host<F> {
                 }
             }
         }
+    }
+}
+
+/// Returns the room of each of these links.
+fn room_of_links<F: Frame>(links: &[Link<F>], world: &World<F>) -> impl Fn(PeerId) -> Room {
+    |peer| {
+        let link = &links[peer.index()];
+        if link.state == LinkState::Up { link.sender.room(&world.config.transport) } else { Room::NONE }
     }
 }
 

@@ -69,6 +69,27 @@ fn single_lanes_of_a_link_can_be_drained() {
     }
 }
 
+/// Copies of the smallest priority leave over all links with room, in turn over their lanes, and
+/// never any other copy.
+#[test]
+fn urgent_copies_of_all_links_can_be_drained() {
+    let lanes = [1, 0, 0].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
+    let mut outbox = outbox(Dispatch::Node, lanes, 3);
+    for peer in 0..3 {
+        (0..3).for_each(|lane| {
+            owe(&mut outbox, peer, lane, u64::from(10 * peer) + u64::from(lane), 1).unwrap()
+        });
+    }
+    let mut take = |closed: u32| -> Vec<u64> {
+        let room = |peer: PeerId| peer.0 != closed;
+        std::iter::from_fn(|| outbox.pop_urgent(Time::ZERO, room)).map(|copy| copy.frame.id).collect()
+    };
+    assert_eq!(take(0), [11, 12, 21, 22]);
+    assert_eq!(take(9), [1, 2]);
+    assert_eq!(take(9), [0; 0]);
+    assert_eq!(outbox.pending(), 3);
+}
+
 #[test]
 fn draining_one_lane_counts_only_its_expired_copies() {
     let lanes = [0, 0].map(|priority| LaneConfig::unbounded("a", priority)).to_vec();
