@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_cat::pool::{Admission, Application, CheckKind, Signer, Verdict};
+use samara_cat::pool::{Admission, Application, CheckKind, PoolMetrics, Signer, Verdict};
 use samara_cat::wire::Member;
-use samara_cat::{Cat, CatFrame, Command, Event, Misbehaviour, Transaction, TxKey};
+use samara_cat::{Cat, CatFrame, Command, Event, Metrics, Misbehaviour, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 use samara_sim::{Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
@@ -182,6 +182,13 @@ impl Ledger {
         }
     }
 
+    /// Returns the signer and sequence number that a block with this transaction uses; `None` if
+    /// transactions have no signers, or if it is garbage.
+    fn account(&self, transaction: &Transaction) -> Option<(u32, u32)> {
+        let Header { signer, sequence, .. } = Header::of(transaction)?;
+        ((signer as usize) < self.accounts.len()).then_some((signer, sequence))
+    }
+
     pub fn validation(&self) -> Duration {
         self.validation
     }
@@ -238,22 +245,32 @@ impl Application for Ledger {
 /// Fires when the processor has finished a check.
 const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub height: u64,
     pub keys: Arc<[TxKey]>,
     /// The signers and sequence numbers that the block uses.
     pub accounts: Vec<(u32, u32)>,
+    /// The size of its transactions.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug)]
 pub enum Act {
     Submit(Transaction),
-    Propose { height: u64, max_bytes: u64, max_gas: u64 },
+    /// Chooses the transactions of a block. The node answers with [`NodeEvent::Proposed`].
+    Propose {
+        height: u64,
+        max_bytes: u64,
+        max_gas: u64,
+        /// Whether the node also sends the block's keys to its peers, if its configuration has
+        /// compact blocks.
+        compact: bool,
+    },
     Commit(Arc<Block>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
     /// A transaction came into the pool.
     Added {
@@ -263,6 +280,8 @@ pub enum NodeEvent {
     },
     /// The pool refused a client's transaction.
     Refused(TxKey),
+    /// The node chose the transactions of a block.
+    Proposed(Arc<Block>),
     /// A compact block has all its transactions.
     BlockComplete {
         height: u64,
@@ -272,6 +291,22 @@ pub enum NodeEvent {
     Misbehaved(Misbehaviour),
 }
 
+/// The counters of a node since its process started, and the sizes of its tables. A hostile node
+/// counts nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub engine: Metrics,
+    pub pool: PoolMetrics,
+    /// Number of keys that the node remembers.
+    pub keys: u64,
+    /// Number of requests that the node remembers.
+    pub requests: u64,
+    /// Number of transactions in the pool.
+    pub pool_txs: u64,
+    /// Number of peers with a free slot beside waiting requests.
+    pub idle_slots: u64,
+}
+
 #[derive(Debug)]
 pub enum Node {
     Honest(Box<Honest>),
@@ -279,11 +314,10 @@ pub enum Node {
 }
 
 impl Node {
-    /// Returns the pool and protocol of an honest node.
-    pub fn cat(&self) -> Option<&Cat<Ledger>> {
+    pub fn counters(&self) -> Counters {
         match self {
-            Self::Honest(honest) => Some(&honest.cat),
-            Self::Hostile(_) => None,
+            Self::Honest(honest) => honest.counters(),
+            Self::Hostile(_) => Counters::default(),
         }
     }
 }
@@ -317,7 +351,36 @@ impl Honest {
         Self { cat, checking: false, neighbours: Neighbours::default(), events: Vec::new() }
     }
 
+    fn counters(&self) -> Counters {
+        let cat = &self.cat;
+        Counters {
+            engine: cat.metrics().clone(),
+            pool: cat.pool().metrics().clone(),
+            keys: cat.keys() as u64,
+            requests: cat.outstanding() as u64,
+            pool_txs: cat.pool().len() as u64,
+            idle_slots: cat.idle_slots() as u64,
+        }
+    }
+
+    fn block(&self, height: u64, max_bytes: u64, max_gas: u64) -> Block {
+        let (pool, ledger) = (self.cat.pool(), self.cat.pool().application());
+        let txs = pool.reap(max_bytes, max_gas);
+        Block {
+            height,
+            keys: txs.iter().map(Transaction::key).collect(),
+            accounts: txs.iter().filter_map(|tx| ledger.account(tx)).collect(),
+            bytes: txs.iter().map(|tx| tx.len() as u64).sum(),
+        }
+    }
+
     fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, NodeEvent>) {
+        if let Input::Command(Act::Propose { height, max_bytes, max_gas, compact }) = input {
+            cx.emit(NodeEvent::Proposed(Arc::new(self.block(height, max_bytes, max_gas))));
+            if !compact {
+                return;
+            }
+        }
         let mut events = std::mem::take(&mut self.events);
         let mut inner = cx.nested(&mut events);
         if let Input::LinkUp { peer, info } = &input {
@@ -331,7 +394,7 @@ impl Honest {
             Input::Frame { peer, frame } => Input::Frame { peer, frame },
             Input::Timer(token) => Input::Timer(token),
             Input::Command(Act::Submit(tx)) => Input::Command(Command::Submit(tx)),
-            Input::Command(Act::Propose { height, max_bytes, max_gas }) => {
+            Input::Command(Act::Propose { height, max_bytes, max_gas, .. }) => {
                 Input::Command(Command::Propose { height, max_bytes, max_gas })
             }
             Input::Command(Act::Commit(block)) => {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samara_apps::Durations;
-use samara_apps::pool::{Act, Block, Header, Node, NodeEvent, TxNumber, contents};
+use samara_apps::pool::{Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
@@ -26,6 +26,11 @@ pub use world::roles;
 
 /// Maximum virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 500_000_000;
+/// Time until the first check whether the proposer of a block that is due has answered. A simulated
+/// node answers at once, and this time delays the commit: results change least with the shortest.
+const ANSWER_SLICE_NANOS: u64 = 1;
+/// Maximum time that a block waits for its proposer's answer.
+const ANSWER_NANOS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub struct TransactionsMeasured {
@@ -118,13 +123,10 @@ impl Totals {
         self.pool.remove(&earlier.pool);
     }
 
-    /// Adds the counters of a node since its start; nodes with an adversary in place of a pool add
-    /// nothing.
-    pub fn add(&mut self, node: &Node) {
-        if let Some(cat) = node.cat() {
-            self.engine.add(cat.metrics());
-            self.pool.add(cat.pool().metrics());
-        }
+    /// Adds the counters of a node since its start.
+    pub fn add(&mut self, counters: &Counters) {
+        self.engine.add(&counters.engine);
+        self.pool.add(&counters.pool);
     }
 }
 
@@ -176,8 +178,10 @@ struct Run {
     /// Times of the next proposal and the next commit.
     propose_at: u64,
     commit_at: u64,
-    /// The proposed block before its commit, and the numbers of its transactions.
-    proposed: Option<(Arc<Block>, BlockRow, Vec<TxNumber>)>,
+    /// Whether the proposer of the block of this height has not answered yet.
+    is_awaited: bool,
+    /// The proposed block before its commit, and its proposer.
+    proposed: Option<(Arc<Block>, u32)>,
     /// Future crashes, the last one first. The run adds a node's counters before its crash.
     crashes: Vec<(u64, u32)>,
     /// Counters of the nodes at the first submission.
@@ -203,6 +207,7 @@ impl Run {
             height: 0,
             propose_at: commit_at.saturating_sub(workload.consensus.nanos()),
             commit_at,
+            is_awaited: false,
             proposed: None,
             crashes,
             compact: (0, 0),
@@ -231,42 +236,42 @@ impl Run {
         self.height += 1;
         let turn = self.height as usize % self.proposers.len();
         let (before, after) = self.proposers.split_at(turn);
-        let up = |node: &&u32| net.sim.is_running(**node);
+        let up = |node: &&u32| self.measured.uptime.is_up(**node, now);
         let Some(proposer) = after.iter().chain(before).find(up).copied() else { return };
-        let (max_bytes, max_gas) =
-            (self.workload.block_size.bytes(), self.workload.block_gas.unwrap_or(u64::MAX));
-        let Some(cat) = net.sim.node(proposer).cat() else { return };
-        let txs = cat.pool().reap(max_bytes, max_gas);
-        let headers: Vec<Header> = txs.iter().filter_map(Header::of).collect();
-        let used = headers.iter().filter(|_| self.workload.signed);
-        let row = BlockRow {
-            at: now + self.workload.consensus.nanos(),
-            proposer,
-            txs: txs.len() as u32,
-            bytes: txs.iter().map(|tx| tx.len() as u64).sum(),
-        };
-        let block = Block {
-            height: self.height,
-            keys: txs.iter().map(samara_cat::Transaction::key).collect(),
-            accounts: used.map(|header| (header.signer, header.sequence)).collect(),
-        };
-        if self.workload.consensus.nanos() > 0 {
+        let compact = self.workload.consensus.nanos() > 0;
+        if compact {
             self.compact = (self.height, now);
-            let act = Act::Propose { height: self.height, max_bytes, max_gas };
-            net.sim.command(Time::from_nanos(now), proposer, act);
         }
-        // A hostile node can have made a transaction that no client submitted.
-        let numbers = block.keys.iter().filter_map(|key| self.measured.collector.number(key)).collect();
-        self.proposed = Some((Arc::new(block), row, numbers));
+        let act = Act::Propose {
+            height: self.height,
+            max_bytes: self.workload.block_size.bytes(),
+            max_gas: self.workload.block_gas.unwrap_or(u64::MAX),
+            compact,
+        };
+        net.sim.command(Time::from_nanos(now), proposer, act);
+        self.is_awaited = true;
+    }
+
+    /// Returns true if the time of a commit has come and the block waits for nothing.
+    fn is_due(&self, now: u64) -> bool {
+        // The next block has a proposer of its own.
+        let patience = ANSWER_NANOS.min(self.workload.block_interval.nanos() / 2);
+        now >= self.commit_at && (!self.is_awaited || now - self.commit_at >= patience)
     }
 
     fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
-        if let Some((block, row, numbers)) = self.proposed.take() {
+        self.is_awaited = false;
+        if let Some((block, proposer)) = self.proposed.take() {
             for node in net.hosts() {
                 net.sim.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)));
             }
-            numbers.into_iter().for_each(|number| self.measured.collector.committed(number, now));
-            self.measured.blocks.push(row);
+            let collector = &mut self.measured.collector;
+            // A hostile node can have made a transaction that no client submitted.
+            let numbers: Vec<TxNumber> = block.keys.iter().filter_map(|key| collector.number(key)).collect();
+            numbers.into_iter().for_each(|number| collector.committed(number, now));
+            let (txs, bytes) = (block.keys.len() as u32, block.bytes);
+            // The time of the schedule: the wait for the answer must not move a block past the end.
+            self.measured.blocks.push(BlockRow { at: self.commit_at, proposer, txs, bytes });
         }
         self.clients.block(now, &self.measured.collector);
     }
@@ -274,27 +279,34 @@ impl Run {
     /// Adds the counters of nodes that are about to crash, since a crash discards them.
     fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
-            if net.sim.is_running(node) && self.measured.uptime.honest[node as usize] {
-                self.measured.totals.add(net.sim.node(node));
+            if self.counts(node, now) {
+                self.measured.totals.add(&net.sim.node(node).counters());
             }
         }
     }
 
+    /// Returns true if the totals at `now` include the counters of a node's process: it is honest,
+    /// and it was up just before.
+    fn counts(&self, node: u32, now: u64) -> bool {
+        let uptime = &self.measured.uptime;
+        uptime.honest[node as usize] && uptime.is_up(node, now.saturating_sub(1))
+    }
+
     fn totals(&self, net: &Net<'_, Node>) -> Totals {
         let mut totals = Totals::default();
-        let honest = |node: &u32| self.measured.uptime.honest[*node as usize] && net.sim.is_running(*node);
-        net.hosts().filter(honest).for_each(|node| totals.add(net.sim.node(node)));
+        let counting = net.hosts().filter(|node| self.counts(*node, net.now()));
+        counting.for_each(|node| totals.add(&net.sim.node(node).counters()));
         totals
     }
 
     fn note_maxima(&mut self, net: &Net<'_, Node>) {
-        for cat in net.hosts().filter_map(|node| net.sim.node(node).cat()) {
+        for counters in net.hosts().map(|node| net.sim.node(node).counters()) {
             let TransactionsMeasured { keys_max, requests_max, pool_txs_max, idle_slots_max, .. } =
                 &mut self.measured;
-            *keys_max = (*keys_max).max(cat.keys() as u64);
-            *requests_max = (*requests_max).max(cat.outstanding() as u64);
-            *pool_txs_max = (*pool_txs_max).max(cat.pool().len() as u64);
-            *idle_slots_max = (*idle_slots_max).max(cat.idle_slots() as u64);
+            *keys_max = (*keys_max).max(counters.keys);
+            *requests_max = (*requests_max).max(counters.requests);
+            *pool_txs_max = (*pool_txs_max).max(counters.pool_txs);
+            *idle_slots_max = (*idle_slots_max).max(counters.idle_slots);
         }
     }
 
@@ -318,8 +330,9 @@ impl Stepped for Run {
 
     fn step(&mut self, net: &mut Net<'_, Node>) -> Result<Step, RunError> {
         let (now, end) = (net.now(), self.end_at());
-        // Stop before a commit, since nodes must see the last block.
-        if now >= end || self.is_complete(now) {
+        // Stop before a commit, since nodes must see the last block. A block that waits for its
+        // proposer comes first.
+        if now >= end || now <= self.commit_at && self.is_complete(now) {
             return Ok(Step::Over(end));
         }
         let (first, interval) = (self.workload.warm_up.nanos(), self.workload.block_interval.nanos());
@@ -335,14 +348,17 @@ impl Stepped for Run {
             self.propose(now, net);
             self.propose_at += interval;
         }
-        if now == self.commit_at {
+        if self.is_due(now) {
             self.commit(now, net);
             self.commit_at += interval;
         }
         self.note_crashes(now, net);
         let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
         let milestones = [self.propose_at, self.commit_at, crash, end, first];
-        let next = milestones.into_iter().filter(|at| *at > now).fold(now + SLICE_NANOS, u64::min);
+        // The wait for an answer, each time twice as long, does not shift the later checks.
+        let waited = now.checked_sub(self.commit_at).map(|waited| waited.max(ANSWER_SLICE_NANOS));
+        let slice = waited.unwrap_or(SLICE_NANOS - now % SLICE_NANOS);
+        let next = milestones.into_iter().filter(|at| *at > now).fold(now + slice, u64::min);
         self.submit(next, net);
         Ok(Step::Until(next))
     }
@@ -354,6 +370,12 @@ impl Stepped for Run {
                 measured.collector.added(&key, record.host, from, record.at.as_nanos());
             }
             NodeEvent::Refused(key) => measured.collector.refused(&key),
+            // The answer of an earlier proposer came too late for its block.
+            NodeEvent::Proposed(block) if block.height == self.height && self.is_awaited => {
+                self.is_awaited = false;
+                self.proposed = Some((block, record.host));
+            }
+            NodeEvent::Proposed(_) => {}
             NodeEvent::BlockComplete { height } if height == self.compact.0 => {
                 measured.block_complete.add(record.at.as_nanos() - self.compact.1);
             }
