@@ -20,7 +20,7 @@ use samara_gossipsub::{GossipSub, Piece};
 use samara_sim::{Contents, FrameCodec, Items, Misconduct, Reader};
 use samara_spec::columns::{Columns, PieceTopics};
 
-use crate::host::{App, AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED};
+use crate::host::{AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED, Workload};
 use crate::messages::{Carries, random_bytes};
 
 pub use cells::{CellPlan, cell_format, cell_item, header_item};
@@ -171,6 +171,18 @@ pub enum Event {
     Repaired { published: u32 },
     /// A copy that did not fit into a queue.
     Lost,
+}
+
+/// What a node counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Joined topics, and the peers that messages on them go to.
+    pub joined: u64,
+    pub targets: u64,
+    /// As [`Spreading::cell_counts`].
+    pub cells: [u64; 5],
+    /// As [`Spreading::offences`].
+    pub offences: [u64; 2],
 }
 
 /// The meaning of an engine's event for a node.
@@ -417,12 +429,6 @@ impl<E: Spreading> Node<E> {
         }
     }
 
-    /// Returns the number of joined topics, and the peers that messages on them go to.
-    pub fn meshes(&self) -> [u64; 2] {
-        let targets = |segment: &u32| self.engine.targets(&self.shared.topics[*segment as usize]) as u64;
-        [self.joins.len() as u64, self.joins.iter().map(targets).sum()]
-    }
-
     /// Publishes one segment.
     ///
     /// The next one follows at the same time but as a separate event. The transport thus takes the
@@ -472,13 +478,24 @@ impl<E: Spreading> Node<E> {
     }
 }
 
-impl<E: Spreading> App for Node<E> {
+impl<E: Spreading> Workload for Node<E> {
     type Engine = E;
     type Command = Command;
     type Event = Event;
+    type Counters = Counts;
 
     fn engine(&mut self) -> &mut E {
         &mut self.engine
+    }
+
+    fn counters(&self) -> Counts {
+        let targets = |segment: &u32| self.engine.targets(&self.shared.topics[*segment as usize]) as u64;
+        Counts {
+            joined: self.joins.len() as u64,
+            targets: self.joins.iter().map(targets).sum(),
+            cells: E::cell_counts(self),
+            offences: self.engine.offences(),
+        }
     }
 
     fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
@@ -592,6 +609,20 @@ impl crate::Codec<Host<Node>> for Codec {
             (column, REBUILT) => Event::Rebuilt { column },
             _ => Event::Copy { column, from: from & !FIRST, first: from & FIRST != 0 },
         })
+    }
+
+    fn write_counters(&self, counts: &Counts, out: &mut Vec<u8>) {
+        let Counts { joined, targets, cells, offences } = counts;
+        let words = [joined, targets].into_iter().chain(cells).chain(offences);
+        words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+
+    fn read_counters(&self, reader: &mut Reader<'_>) -> Option<Counts> {
+        let mut counts = Counts { joined: reader.u64()?, targets: reader.u64()?, ..Counts::default() };
+        for word in counts.cells.iter_mut().chain(&mut counts.offences) {
+            *word = reader.u64()?;
+        }
+        Some(counts)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A simulated host: an engine, the application around it, and a processor that validates messages.
+//! A host: an engine, the workload around it, and a processor that validates messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,28 +9,33 @@ use samara_engine::{
 };
 use samara_gossipsub::rpc::{MessageId, RpcFrame};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
-use samara_sim::{host_of, identity_of};
+use samara_sim::{App, host_of, identity_of};
 
-pub(crate) type EngineCx<'a, A> =
-    Context<'a, <<A as App>::Engine as Engine>::Frame, <<A as App>::Engine as Engine>::Event>;
-pub(crate) type AppCx<'a, A> = Context<'a, <<A as App>::Engine as Engine>::Frame, <A as App>::Event>;
+pub(crate) type EngineCx<'a, W> =
+    Context<'a, <<W as Workload>::Engine as Engine>::Frame, <<W as Workload>::Engine as Engine>::Event>;
+pub(crate) type AppCx<'a, W> =
+    Context<'a, <<W as Workload>::Engine as Engine>::Frame, <W as Workload>::Event>;
 
-/// The application that an experiment runs around an engine.
-pub trait App: Send + Sized + 'static {
+/// The workload that an experiment runs around an engine.
+pub trait Workload: Send + Sized + 'static {
     type Engine: Engine;
     /// A command from the experiment to the host.
     type Command: Send;
     /// An event from the host to the measurements.
     type Event: Send;
+    /// What the workload counts.
+    type Counters: Send + 'static;
 
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Starts the application, after its engine has started.
+    fn counters(&self) -> Self::Counters;
+
+    /// Starts the workload, after its engine has started.
     fn start(&mut self, cx: &mut EngineCx<'_, Self>);
 
     fn command(&mut self, command: Self::Command, cx: &mut EngineCx<'_, Self>);
 
-    /// Handles a timer. Timers that the application did not set belong to the engine.
+    /// Handles a timer. Timers that the workload did not set belong to the engine.
     fn timer(&mut self, token: TimerToken, cx: &mut EngineCx<'_, Self>) {
         self.engine().handle(Input::Timer(token), cx);
     }
@@ -47,49 +52,59 @@ pub trait App: Send + Sized + 'static {
         cx: &mut AppCx<'_, Self>,
     );
 
-    /// Emits events that the application could not emit while it handled an input.
+    /// Emits events that the workload could not emit while it handled an input.
     fn report(&mut self, _neighbours: &Neighbours, _cx: &mut AppCx<'_, Self>) {}
 }
 
-pub struct Host<A: App> {
-    pub app: A,
+pub struct Host<W: Workload> {
+    workload: W,
     neighbours: Neighbours,
-    events: Vec<<A::Engine as Engine>::Event>,
+    events: Vec<<W::Engine as Engine>::Event>,
 }
 
-impl<A: App> Host<A> {
-    pub fn new(app: A) -> Self {
-        Self { app, neighbours: Neighbours::default(), events: Vec::new() }
+impl<W: Workload> Host<W> {
+    pub fn new(workload: W) -> Self {
+        Self { workload, neighbours: Neighbours::default(), events: Vec::new() }
     }
 }
 
-impl<A: App> Engine for Host<A> {
-    type Frame = <A::Engine as Engine>::Frame;
-    type Command = A::Command;
-    type Event = A::Event;
+impl<W: Workload> Engine for Host<W> {
+    type Frame = <W::Engine as Engine>::Frame;
+    type Command = W::Command;
+    type Event = W::Event;
 
-    fn handle(&mut self, input: Input<Self::Frame, A::Command>, cx: &mut AppCx<'_, A>) {
-        let Self { app, neighbours, events } = self;
+    fn handle(&mut self, input: Input<Self::Frame, W::Command>, cx: &mut AppCx<'_, W>) {
+        let Self { workload, neighbours, events } = self;
         let mut inner = cx.nested(events);
         match input {
             Input::Start => {
-                app.engine().handle(Input::Start, &mut inner);
-                app.start(&mut inner);
+                workload.engine().handle(Input::Start, &mut inner);
+                workload.start(&mut inner);
             }
             Input::LinkUp { peer, info } => {
                 neighbours.up(peer, &info);
-                app.engine().handle(Input::LinkUp { peer, info }, &mut inner);
+                workload.engine().handle(Input::LinkUp { peer, info }, &mut inner);
             }
-            Input::Command(command) => app.command(command, &mut inner),
-            Input::Timer(token) => app.timer(token, &mut inner),
-            Input::LinkDown { peer } => app.engine().handle(Input::LinkDown { peer }, &mut inner),
-            Input::DialFailed { identity } => app.engine().handle(Input::DialFailed { identity }, &mut inner),
-            Input::Frame { peer, frame } => app.frame(peer, frame, &mut inner),
+            Input::Command(command) => workload.command(command, &mut inner),
+            Input::Timer(token) => workload.timer(token, &mut inner),
+            Input::LinkDown { peer } => workload.engine().handle(Input::LinkDown { peer }, &mut inner),
+            Input::DialFailed { identity } => {
+                workload.engine().handle(Input::DialFailed { identity }, &mut inner)
+            }
+            Input::Frame { peer, frame } => workload.frame(peer, frame, &mut inner),
         }
         for event in events.drain(..) {
-            app.observe(event, neighbours, cx);
+            workload.observe(event, neighbours, cx);
         }
-        app.report(neighbours, cx);
+        workload.report(neighbours, cx);
+    }
+}
+
+impl<W: Workload> App for Host<W> {
+    type Counters = W::Counters;
+
+    fn counters(&self) -> W::Counters {
+        self.workload.counters()
     }
 }
 

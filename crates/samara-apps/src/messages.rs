@@ -14,7 +14,7 @@ use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_sim::{Contents, Items};
 use samara_spec::messages::PAYLOAD_MIN;
 
-use crate::host::{App, AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED};
+use crate::host::{AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED, Workload};
 
 /// The number of a message in its run.
 pub type MessageNumber = u32;
@@ -150,9 +150,7 @@ impl Carries<samara_baselines::Message> for PlumtreeFrame {
 }
 
 /// A member of a stream of messages, independent of the protocol.
-pub trait Member: App<Command = Publish, Event = Event> + 'static {
-    fn counts(&self) -> Counts;
-
+pub trait Member: Workload<Command = Publish, Event = Event, Counters = Counts> + 'static {
     /// Returns the messages in a frame. The copies of a message are a batch.
     fn contents(frame: &<Self::Engine as Engine>::Frame, key: Option<MessageKey>) -> Contents;
 }
@@ -171,18 +169,18 @@ pub(crate) fn names(frame: &RpcFrame) -> [Items; 2] {
     [names.collect(), asked.collect()]
 }
 
-fn emit_delivered<A: App<Event = Event>>(
+fn emit_delivered<W: Workload<Event = Event>>(
     payload: &[u8],
     from: PeerId,
     neighbours: &Neighbours,
-    cx: &mut AppCx<'_, A>,
+    cx: &mut AppCx<'_, W>,
 ) {
     if let Some(message) = number_of(payload) {
         cx.emit(Event::Delivered { message, from: neighbours.host(from) });
     }
 }
 
-fn emit_lost<A: App<Event = Event>>(lost: Lost, neighbours: &Neighbours, cx: &mut AppCx<'_, A>) {
+fn emit_lost<W: Workload<Event = Event>>(lost: Lost, neighbours: &Neighbours, cx: &mut AppCx<'_, W>) {
     if lost.message.is_some() {
         cx.emit(Event::Lost { to: neighbours.host(lost.peer) });
     }
@@ -208,13 +206,25 @@ impl GossipMember {
     }
 }
 
-impl App for GossipMember {
+impl Workload for GossipMember {
     type Engine = GossipSub;
     type Command = Publish;
     type Event = Event;
+    type Counters = Counts;
 
     fn engine(&mut self) -> &mut GossipSub {
         &mut self.gossip
+    }
+
+    fn counters(&self) -> Counts {
+        let metrics = self.gossip.metrics();
+        Counts {
+            duplicates: metrics.duplicates_received,
+            answered: metrics.copies_answered,
+            kept_unwanted: metrics.copies_kept_unwanted,
+            misbehaviours: metrics.misbehaviours,
+            mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
+        }
     }
 
     fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
@@ -247,17 +257,6 @@ impl App for GossipMember {
 }
 
 impl Member for GossipMember {
-    fn counts(&self) -> Counts {
-        let metrics = self.gossip.metrics();
-        Counts {
-            duplicates: metrics.duplicates_received,
-            answered: metrics.copies_answered,
-            kept_unwanted: metrics.copies_kept_unwanted,
-            misbehaviours: metrics.misbehaviours,
-            mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
-        }
-    }
-
     fn contents(frame: &RpcFrame, _: Option<MessageKey>) -> Contents {
         let contents = contents(frame.messages().iter().map(|message| &*message.data));
         let [names, asked] = names(frame);
@@ -277,13 +276,23 @@ impl<B: Baseline> BaselineMember<B> {
     }
 }
 
-impl<B: Baseline> App for BaselineMember<B> {
+impl<B: Baseline> Workload for BaselineMember<B> {
     type Engine = B;
     type Command = Publish;
     type Event = Event;
+    type Counters = Counts;
 
     fn engine(&mut self) -> &mut B {
         &mut self.engine
+    }
+
+    fn counters(&self) -> Counts {
+        let metrics = self.engine.metrics();
+        Counts {
+            duplicates: metrics.duplicates_received,
+            answered: metrics.copies_answered,
+            ..Counts::default()
+        }
     }
 
     fn start(&mut self, cx: &mut EngineCx<'_, Self>) {
@@ -310,15 +319,6 @@ impl<B: Baseline> App for BaselineMember<B> {
 }
 
 impl<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static> Member for BaselineMember<B> {
-    fn counts(&self) -> Counts {
-        let metrics = self.engine.metrics();
-        Counts {
-            duplicates: metrics.duplicates_received,
-            answered: metrics.copies_answered,
-            ..Counts::default()
-        }
-    }
-
     fn contents(frame: &B::Frame, _: Option<MessageKey>) -> Contents {
         contents(frame.messages().iter().map(|message| &**message.data()))
     }

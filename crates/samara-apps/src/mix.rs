@@ -11,6 +11,7 @@ use samara_mix::{
     Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
     Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId,
 };
+use samara_sim::App;
 use samara_spec::Point;
 use samara_spec::mix::WorkKind;
 
@@ -173,10 +174,6 @@ impl Host {
         (host, Outbox::new(config.outbox()))
     }
 
-    pub const fn metrics(&self) -> &Metrics {
-        self.mix.metrics()
-    }
-
     fn forward(&mut self, input: Input<MixFrame, Command>, cx: &mut Cx<'_>) {
         self.mix.handle(input, &mut cx.nested(&mut self.events));
         for event in std::mem::take(&mut self.events) {
@@ -250,6 +247,14 @@ fn secret(seed: u64, host: u32, life: u64) -> Secret {
     let mut bytes = [0; 32];
     bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&rng.next_u64().to_le_bytes()));
     Secret::new(bytes)
+}
+
+impl App for Host {
+    type Counters = Metrics;
+
+    fn counters(&self) -> Metrics {
+        self.mix.metrics().clone()
+    }
 }
 
 impl Engine for Host {

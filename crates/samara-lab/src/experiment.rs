@@ -1,80 +1,127 @@
-//! Experiments of other crates: a protocol and its measurements, as a separate family.
+//! The contract of an experiment: what runs on the hosts, the commands of the workload, and what is
+//! measured. Samara's families implement it as any other crate does.
 //!
-//! A program implements [`Experiment`] and registers it with [`Family::of`]. Scenarios can then use
-//! its section.
+//! A [`Family`](crate::family::Family) binds the section of a scenario to experiments, and a program
+//! registers it with [`register`](crate::family::register).
 
+use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
-use samara_engine::outbox::{Outbox, OutboxConfig};
+use samara_apps::Codec;
 use samara_engine::units::Size;
-use samara_engine::{Engine, Time};
-use samara_sim::{FRAME_BYTES_MAX, HostStats, LATENCY_FLOOR, Record, Simulation};
-use schemars::JsonSchema;
+use samara_engine::{Engine, NodeRng, Time};
+use samara_scenario::Inputs;
+use samara_scenario::topology::Graph;
+use samara_sim::{
+    App, Arrivals, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig, HostStats,
+    LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
+};
+use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::explain::{ContentsOf, Delivered};
-use crate::family::{Family, boxed};
+use crate::explain::{self, ContentsOf, Delivered, MainTime};
 use crate::messages::run::message_bounds_ms;
-use crate::metric::Metric;
-use crate::network::{self, Hosts};
+use crate::network::Hosts;
 use crate::results::tables::{Table, traffic};
 use crate::results::{Data, Measured, Outcome};
-use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
-use crate::torture::{Broken, Draw};
-use samara_scenario::topology::Graph;
-use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, Part, PartType, ProtocolKind};
-use samara_spec::{Point, Scenario};
+use crate::run::{Progress, RunError};
+use crate::torture::Broken;
 
-/// A kind of experiment: a workload, the application on every host, and the metrics.
-pub trait Experiment: Sized + Send + 'static {
-    /// The section of a scenario that selects the experiment.
-    const SECTION: &'static str;
-    /// The name of the protocol in `protocol.kind`.
-    const PROTOCOL: &'static str;
-    /// All metrics that it can report: the constant that [`metrics!`](crate::metrics) declares.
-    const METRICS: &'static [Metric];
-    /// The content of the section.
-    type Spec: Part + DeserializeOwned + JsonSchema;
-    /// The parameters in `[protocol]`.
-    type Parameters: Part + DeserializeOwned + JsonSchema;
-    /// The engine and application of a host.
-    type App: Engine;
-    type Metrics: Serialize;
+/// The dotted key of an invalid value, and the reason.
+pub type Problem = (String, String);
 
-    /// Plans a run. Loading a scenario calls this too.
+/// Returns the name of the protocol that two hosts agree on.
+pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
+
+/// Returns what a hostile host sends in place of a frame.
+pub type Forge<F> = Box<dyn Fn(Misconduct, &F, &mut NodeRng) -> Option<F> + Send + Sync>;
+
+/// A kind of experiment: a workload, the application on every host, and the measurements.
+///
+/// A run plans it, builds the hosts and their links, and then repeats three calls until
+/// [`step`](Self::step) says that it is over: `step`, the simulation up to the time that it returned,
+/// and [`observe`](Self::observe) for each event until then.
+pub trait Experiment: Sized + 'static {
+    /// What runs on a host.
+    type App: App;
+    /// The complete measurements of a run: [`Measurements`], or a type of its own.
+    type Measured: Measured + 'static;
+
+    /// Plans a run.
     ///
     /// # Errors
     /// Returns the dotted key of an invalid value, and the reason.
-    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)>;
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem>;
 
     /// Returns the function that creates a host from its number. A restart of a host creates it
     /// again.
-    fn hosts(&self) -> impl Fn(u32) -> (Self::App, OutboxConfig) + Send + Sync + 'static;
+    fn hosts(&self) -> NodeFactory<Self::App>;
 
-    /// Issues the commands of the workload.
-    fn start(&mut self, commands: &mut Commands<Self::App>);
+    /// Returns links beyond those of the topology, as pairs of dialler and listener.
+    fn links(&self, _rng: &mut NodeRng) -> Vec<(u32, u32)> {
+        Vec::new()
+    }
+
+    /// Returns the protocol of each pair of hosts; `None` if they do not negotiate any.
+    fn protocols(&self) -> Option<ProtocolOf> {
+        None
+    }
+
+    /// Returns what hostile hosts send in place of frames, where that depends on the protocol.
+    fn forge(&self) -> Option<Forge<<Self::App as Engine>::Frame>> {
+        None
+    }
+
+    /// Returns the codec between the processes of a distributed run; `None` if runs take one process.
+    fn codec(&self) -> Option<Box<dyn Codec<Self::App>>> {
+        None
+    }
+
+    /// Creates the simulation.
+    ///
+    /// Generic code is compiled in the crate that uses it. A crate that is compiled at a lower
+    /// optimisation level overrides this with a call into another one.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Simulation::with_local_hosts`].
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<Self::App>,
+        local: Range<u32>,
+    ) -> Result<Simulation<Self::App>, ConfigError> {
+        Simulation::with_local_hosts(config, hosts, factory, local)
+    }
+
+    /// Issues the commands that are known from the start.
+    fn start(&mut self, _commands: &mut Commands<Self::App>) {}
+
+    /// Looks at the world, issues commands, and returns the time up to which the run continues.
+    ///
+    /// By default, the run is over as soon as all of its [`progress`](Self::progress) is made.
+    ///
+    /// # Errors
+    /// Returns an error if the world cannot continue.
+    fn step(&mut self, world: &mut dyn World<Self::App>) -> Result<Step, RunError> {
+        let now = world.now();
+        let is_over = self.progress(now).share >= 1.0;
+        Ok(if is_over { Step::Over(now) } else { Step::Until(now.plus_nanos(world.slice_nanos())) })
+    }
 
     /// Handles an event of a host.
     ///
-    /// Events are ordered by time, then by host. They arrive in batches that cover some
-    /// milliseconds of virtual time. A command for a time that has passed takes effect at once.
+    /// Events are ordered by time, then by host. They arrive in batches that cover the time of a
+    /// step. A command for a time that has passed takes effect at once.
     fn observe(&mut self, event: Record<<Self::App as Engine>::Event>, commands: &mut Commands<Self::App>);
 
-    /// Returns the share of the run that is done; 1 ends the run.
-    fn share_done(&self, now: Time) -> f64;
+    /// Returns the progress of the run. The run itself fills in time and steps.
+    fn progress(&self, now: Time) -> Progress;
 
-    /// Draws a small scenario for `samara torture`: the network, the own sections, and faults. Returns
-    /// false if the experiment has none, which is the default.
-    fn draw(_draw: &mut Draw) -> bool {
-        false
-    }
-
-    /// Returns the promises that the run broke. `harmed` says of each node whether a fault other than
-    /// slow links affects it.
-    fn invariants(&self, _harmed: &[bool]) -> Vec<Broken> {
-        Vec::new()
+    /// Returns the state of a run for those who watch it, such as a page that shows it as it goes.
+    fn state(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// Returns the function that finds the items in a frame, for `samara explain`. The numbers of
@@ -83,13 +130,114 @@ pub trait Experiment: Sized + Send + 'static {
         None
     }
 
+    /// Returns an upper bound of the number of deliveries; `None` if the run's progress has it, or if
+    /// nobody knows.
+    fn deliveries_max(&self, _nodes: u32) -> Option<u64> {
+        None
+    }
+
+    /// Returns the number by which an item is in the sample or not: its own, unless several items
+    /// belong together.
+    fn sampled_by(item: u64) -> u64 {
+        item
+    }
+
     /// Returns the deliveries to explain. Without any, `samara explain` says that there are none.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
 
-    /// Computes the metrics from the observed events and the traffic of the hosts.
-    fn metrics(self, hosts: &[HostStats]) -> Self::Metrics;
+    /// Returns true if a path to a node can pass nodes before their own deliveries, or twice.
+    fn has_loops(&self) -> bool {
+        false
+    }
+
+    /// Returns the path of each delivery; `None` if the record does not have it.
+    fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+        explain::paths(arrivals, delivered)
+    }
+
+    /// Returns the time that the experiment's main metric measures.
+    fn main_time(&self) -> MainTime {
+        MainTime::default()
+    }
+
+    /// Returns the measurements of a run that is over.
+    ///
+    /// # Errors
+    /// Returns an error if the world cannot tell what it counted.
+    fn measured(self, world: &mut dyn World<Self::App>) -> Result<Self::Measured, RunError>;
+}
+
+/// The next step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The run continues up to this time.
+    Until(Time),
+    /// The measurements are complete.
+    ///
+    /// Only the first of several processes decides that. If it does not, the others simulate up to
+    /// this time.
+    Over(Time),
+}
+
+/// Where the hosts of an experiment live.
+///
+/// All processes of a distributed run call the methods in the same order. The first process receives
+/// the values of all hosts, the others those of their own or none.
+pub trait World<A: App> {
+    /// Returns the time since the start of the run.
+    fn now(&self) -> Time;
+
+    /// Returns the point of the scenario, and the hosts of its network.
+    fn setting(&self) -> (&Point, &Hosts);
+
+    /// Returns the time in nanoseconds in which no host can reach another one, within limits: an
+    /// experiment that answers events with commands need not look more often.
+    fn slice_nanos(&self) -> u64;
+
+    /// Issues a command to a host for a time. If it has passed, the command takes effect at once.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such host.
+    fn command(&mut self, at: Time, host: u32, command: A::Command) -> Result<(), RunError>;
+
+    /// Returns a snapshot of the counters of each host.
+    ///
+    /// # Errors
+    /// Returns an error if another process is gone.
+    fn counters(&mut self) -> Result<Vec<A::Counters>, RunError>;
+
+    /// Returns the traffic of each host so far.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    fn traffic(&mut self) -> Result<Vec<HostStats>, RunError>;
+
+    /// Returns the number of copies that the outboxes of all hosts withdrew.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    fn withdrawn(&mut self) -> Result<u64, RunError>;
+
+    /// Returns the congestion window of each link of a host, in packets.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    fn windows(&mut self, host: u32) -> Result<Vec<f64>, RunError>;
+
+    /// Returns what the connections of each host wrote so far; `None` without channels.
+    fn connections(&self) -> Vec<Option<ConnectionStats>>;
+
+    /// Returns the traffic of the gateway of each region so far, outbound and inbound; empty without
+    /// gateways.
+    fn gateways(&self) -> Vec<[GateStats; 2]>;
+
+    /// Returns the digest of all packets, and the number of steps of the simulation.
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    fn digest(&mut self) -> Result<(u64, u64), RunError>;
 }
 
 /// The input for planning an experiment.
@@ -97,18 +245,46 @@ pub trait Experiment: Sized + Send + 'static {
 pub struct Plan<'a> {
     pub scenario: &'a Scenario,
     pub seed: u64,
-    /// The graph of links, and the hosts with their latencies; `None` while a scenario is loaded.
-    pub network: Option<(&'a Graph, &'a Hosts)>,
+    /// `None` while a scenario is loaded.
+    pub network: Option<PlannedNetwork<'a>>,
 }
 
-impl Plan<'_> {
-    /// Returns the number of hosts in the network.
+/// The network of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedNetwork<'a> {
+    pub point: &'a Point,
+    /// The source of the files that the scenario names.
+    pub inputs: &'a Inputs,
+    /// The links; none if the nodes of the family make their own ones.
+    pub graph: &'a Graph,
+    /// The columns that each node keeps, for families whose topology depends on them.
+    pub custody: &'a [Vec<u32>],
+    pub hosts: &'a Hosts,
+    /// Whether the validation of messages can take time.
+    pub validates: bool,
+    /// Whether work takes no time, as `samara explain` asks what that changes.
+    pub is_instant: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// Returns the number of nodes in the network.
     pub fn nodes(&self) -> u32 {
         self.scenario.network.nodes
     }
 
+    /// Returns the network.
+    ///
+    /// # Panics
+    /// While a scenario is loaded.
+    pub fn network(&self) -> &PlannedNetwork<'a> {
+        self.network.as_ref().expect("a run has a network")
+    }
+
     /// Returns the bytes of the value of `key`, if a simulation can carry them in one frame.
-    pub fn frame_bytes(key: &str, size: Size) -> Result<u32, (String, String)> {
+    ///
+    /// # Errors
+    /// Returns the key and the reason if they are too many.
+    pub fn frame_bytes(key: &str, size: Size) -> Result<u32, Problem> {
         // Leaves room for what else is in the frame.
         let most = FRAME_BYTES_MAX / 2;
         let bytes = u32::try_from(size.bytes()).ok().filter(|bytes| *bytes <= most);
@@ -123,14 +299,21 @@ impl Plan<'_> {
     ///
     /// It is empty while a scenario is loaded.
     pub fn lower_bounds_ms(&self, frame_bytes: u32) -> Vec<f64> {
-        let Some(network) = self.network else { return Vec::new() };
-        message_bounds_ms(self.scenario, network, frame_bytes, LATENCY_FLOOR)
+        let Some(network) = &self.network else { return Vec::new() };
+        message_bounds_ms(self.scenario, (network.graph, network.hosts), frame_bytes, LATENCY_FLOOR)
+    }
+}
+
+/// Checks a scenario as planning its run would: the check of a family whose plans need no network.
+pub fn check<E: Experiment>(checks: &mut Checks<'_>, scenario: &Scenario) {
+    if let Err((key, message)) = E::plan(&Plan { scenario, seed: 0, network: None }) {
+        checks.wrong(&key, message);
     }
 }
 
 /// Commands to hosts, each with its time.
 #[derive(Debug)]
-pub struct Commands<N: Engine>(Vec<(Time, u32, N::Command)>);
+pub struct Commands<N: Engine>(pub(crate) Vec<(Time, u32, N::Command)>);
 
 impl<N: Engine> Commands<N> {
     /// Issues a command to a host for this time.
@@ -139,120 +322,9 @@ impl<N: Engine> Commands<N> {
     }
 }
 
-impl Family {
-    /// Returns the family of an experiment, for [`register`](crate::family::register).
-    pub const fn of<E: Experiment>() -> Self {
-        Self {
-            spec: const {
-                &FamilySpec {
-                    section: E::SECTION,
-                    content: PartType::of::<E::Spec>(),
-                    protocols: &[ProtocolKind::of::<E::Parameters>(E::PROTOCOL)],
-                    unused: &[NO_CHANNELS, NO_UNSENT],
-                    check: |checks, scenario| {
-                        if let Err((key, message)) = E::plan(&Plan { scenario, seed: 0, network: None }) {
-                            checks.wrong(&key, message);
-                        }
-                    },
-                    ..FamilySpec::BASE
-                }
-            },
-            metrics: E::METRICS,
-            run: |point, options, watching| run::<E>(point, options, watching.progress).map(boxed),
-            draw: E::draw,
-            lacks: &[],
-            ..Self::BASE
-        }
-    }
-}
-
-fn run<E: Experiment>(
-    point: &Point,
-    options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Finished, RunError> {
-    let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
-    let setup = Setup::new(point, options, scenario.network.nodes)?;
-    let plan = Plan { scenario, seed: point.seed, network: Some((&graph, &setup.hosts)) };
-    let mut experiment =
-        E::plan(&plan).map_err(|(key, message)| RunError::Failed(format!("{key}: {message}")))?;
-    let host = experiment.hosts();
-    let node = move |number| {
-        let (app, outbox) = host(number);
-        (app, Outbox::new(outbox))
-    };
-    let sim = Simulation::new(setup.config(), setup.host_configs(), Arc::new(node))
-        .map_err(|error| RunError::Failed(error.to_string()))?;
-    let mut net = Net::new(sim, None);
-    setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
-    setup.schedule_faults(&mut net);
-    let mut commands = Commands(Vec::new());
-    experiment.start(&mut commands);
-    let slice = network::least_latency_nanos(&setup.hosts).clamp(1_000_000, SLICE_NANOS);
-    let running = Running { experiment, commands, slice, setup: &setup };
-    simulate(running, &mut net, options, |_, done| progress(done))
-}
-
-struct Running<'a, E: Experiment> {
-    experiment: E,
-    /// Commands issued since the last step.
-    commands: Commands<E::App>,
-    /// Length of a step in nanoseconds.
-    slice: u64,
-    setup: &'a Setup<'a>,
-}
-
-impl<E: Experiment> Stepped for Running<'_, E> {
-    type App = E::App;
-    type Measured = Finished;
-
-    fn step(&mut self, net: &mut Net<'_, E::App>) -> Result<Step, RunError> {
-        let now = net.now();
-        let nodes = self.setup.hosts.configs.len();
-        for (at, host, command) in self.commands.0.drain(..) {
-            if host as usize >= nodes {
-                let message = format!("a command goes to host {host}, but the hosts are 0 to {}", nodes - 1);
-                return Err(RunError::Failed(message));
-            }
-            net.sim.command(at.max(Time::from_nanos(now)), host, command);
-        }
-        let is_over = self.experiment.share_done(Time::from_nanos(now)) >= 1.0;
-        Ok(if is_over { Step::Over(now) } else { Step::Until(now + self.slice) })
-    }
-
-    fn observe(&mut self, record: Record<<E::App as Engine>::Event>) {
-        self.experiment.observe(record, &mut self.commands);
-    }
-
-    fn contents(&self) -> Option<ContentsOf<<E::App as Engine>::Frame>> {
-        self.experiment.contents()
-    }
-
-    fn delivered(&self) -> Vec<Delivered> {
-        self.experiment.delivered()
-    }
-
-    fn progress(&self, net: &Net<'_, E::App>) -> Progress {
-        Progress { share: self.experiment.share_done(Time::from_nanos(net.now())), ..Progress::default() }
-    }
-
-    fn measured(self, net: &mut Net<'_, E::App>) -> Result<Finished, RunError> {
-        let traffic = net.stats();
-        let harmed = network::harmed(&self.setup.point.scenario, self.setup.point.seed);
-        Ok(Finished {
-            broken: self.experiment.invariants(&harmed),
-            point: self.setup.point.clone(),
-            hosts: self.setup.hosts.clone(),
-            digest: net.digest_and_steps()?,
-            metrics: serde_json::to_value(self.experiment.metrics(&traffic)).unwrap_or(Value::Null),
-            traffic,
-        })
-    }
-}
-
+/// Metrics and traffic: the measurements of an experiment without tables of its own.
 #[derive(Debug)]
-struct Finished {
+pub struct Measurements {
     point: Point,
     hosts: Hosts,
     /// Digest of all packets, and number of steps of the simulation.
@@ -262,7 +334,24 @@ struct Finished {
     broken: Vec<Broken>,
 }
 
-impl Measured for Finished {
+impl Measurements {
+    /// Returns the measurements of a run that is over, with the promises that it broke.
+    ///
+    /// # Errors
+    /// Returns an error if the world cannot tell what it counted.
+    pub fn new<A: App>(
+        world: &mut dyn World<A>,
+        metrics: &impl Serialize,
+        broken: Vec<Broken>,
+    ) -> Result<Self, RunError> {
+        let (traffic, digest) = (world.traffic()?, world.digest()?);
+        let (point, hosts) = world.setting();
+        let metrics = serde_json::to_value(metrics).unwrap_or(Value::Null);
+        Ok(Self { point: point.clone(), hosts: hosts.clone(), digest, traffic, metrics, broken })
+    }
+}
+
+impl Measured for Measurements {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
     }
@@ -296,17 +385,17 @@ impl Data for OwnData {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::{RunOptions, Setup};
 
     #[test]
     fn metric_fails_nothing_without_an_expectation() {
         let loaded = samara_spec::load("peerdas-small", &[], &["batch".to_owned()], Some(1)).unwrap();
         let (point, inputs) = (loaded.points[0].clone(), &loaded.inputs);
-        let options = RunOptions::new(1, inputs);
-        let hosts = Setup::new(&point, options, point.scenario.network.nodes).unwrap().hosts;
+        let hosts = Setup::new(&point, RunOptions::new(1, inputs)).unwrap().hosts;
         let metrics = serde_json::json!({ "incomplete": 3 });
-        let finished =
-            Finished { point, hosts, digest: (0, 0), traffic: Vec::new(), metrics, broken: Vec::new() };
-        assert!(!finished.outcome().is_incomplete);
+        let measured =
+            Measurements { point, hosts, digest: (0, 0), traffic: Vec::new(), metrics, broken: Vec::new() };
+        assert!(!measured.outcome().is_incomplete);
     }
 
     #[test]

@@ -10,62 +10,54 @@ use samara_sim::Ranks;
 use samara_spec::family::FamilySpec;
 use samara_spec::{Loaded, Point, Scenario};
 
+use crate::experiment::Experiment;
 use crate::metric::Metric;
-use crate::mix::measure::Collector;
 use crate::report::Body;
 use crate::results::{Findings, Measured, Outcome};
-use crate::run::{Progress, RunError, RunOptions};
-use crate::sweep::LACKS;
+use crate::run::{RunError, RunOptions, WatchSteps, run_alone, run_as_one_of};
 use crate::torture::Draw;
 use crate::{columns, group, messages, mix, pool};
 
-/// The observers of a run.
-pub(crate) struct Watching<'a> {
-    /// Receives the progress of the run after each slice of virtual time.
-    pub(crate) progress: &'a mut dyn FnMut(Progress),
-    /// Receives the events of the hosts of a mix, at the same times.
-    pub(crate) rounds: &'a mut dyn FnMut(&Collector),
-}
+/// Runs a point: [`Family::runs`] for an experiment.
+pub type Run = fn(&Point, RunOptions<'_>, WatchSteps<'_>) -> Result<Box<dyn Measured>, RunError>;
+/// Runs a point in several processes, of which this is one.
+pub type RunDistributed =
+    fn(&Point, RunOptions<'_>, &mut dyn Ranks, WatchSteps<'_>) -> Result<Option<Box<dyn Measured>>, RunError>;
 
-type Run = fn(&Point, RunOptions<'_>, Watching<'_>) -> Result<Box<dyn Measured>, RunError>;
-pub(crate) type RunDistributed = fn(
-    &Point,
-    RunOptions<'_>,
-    &mut dyn Ranks,
-    &mut dyn FnMut(Progress),
-) -> Result<Option<Box<dyn Measured>>, RunError>;
-
+/// A family of experiments: the section that selects it, and what a program does with its results.
 pub struct Family {
     /// The family's part of the scenario format.
     pub spec: &'static FamilySpec,
     /// All metrics that it can report.
     pub metrics: &'static [Metric],
-    pub(crate) run: Run,
-    pub(crate) run_distributed: Option<RunDistributed>,
+    /// Runs a point of a scenario: [`Family::runs`].
+    pub run: Run,
+    /// Runs a point in several processes: [`Family::runs_as_one_of`]; `None` if runs take one.
+    pub run_distributed: Option<RunDistributed>,
     /// Whether no run is better than the bounds among the metrics. Otherwise they hold for a run's
     /// steady state, which a short run does not have.
-    pub(crate) has_strict_bounds: bool,
+    pub has_strict_bounds: bool,
     /// Two runs whose difference a page explains, if both have paths: otherwise it takes the slowest
     /// and the fastest one.
-    pub(crate) explained_pair: [&'static str; 2],
+    pub explained_pair: [&'static str; 2],
     /// Draws a scenario for a search for broken promises. Returns false if the family has none.
-    pub(crate) draw: fn(&mut Draw) -> bool,
+    pub draw: fn(&mut Draw) -> bool,
     /// Contributes the family's part to a page of results.
-    pub(crate) report: fn(&Loaded, &Findings) -> Body,
+    pub report: fn(&Loaded, &Findings) -> Body,
     /// Adds the metrics that relate an outcome to another run with equal parameters.
     ///
     /// The last argument is the scenario's first run. `None` if the family has no such metrics, or
     /// the other run is missing.
-    pub(crate) related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
+    pub related: fn(&Outcome, &[&Outcome], &str) -> Option<Outcome>,
     /// The metrics that count missing or wrong results: one above zero fails the result.
-    pub(crate) lacks: &'static [&'static str],
+    pub lacks: &'static [&'static str],
     /// The metrics that exist only beside the scenario's first run.
-    pub(crate) beside_first: &'static [&'static str],
+    pub beside_first: &'static [&'static str],
 }
 
 impl Family {
     /// Defaults of most families; each one states its spec, metrics and run.
-    pub(crate) const BASE: Self = Self {
+    pub const BASE: Self = Self {
         spec: &FamilySpec::BASE,
         metrics: &[],
         run: |_, _, _| Err(RunError::Interrupted),
@@ -75,19 +67,41 @@ impl Family {
         draw: |_| false,
         report: crate::sweep::plain,
         related: |_, _, _| None,
-        lacks: &LACKS,
+        lacks: &[],
         beside_first: &[],
     };
+
+    /// Runs a point of a family whose protocols all have this experiment.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be planned or is interrupted.
+    pub fn runs<E: Experiment>(
+        point: &Point,
+        options: RunOptions<'_>,
+        watch: WatchSteps<'_>,
+    ) -> Result<Box<dyn Measured>, RunError> {
+        Ok(Box::new(run_alone::<E>(point, options, watch)?))
+    }
+
+    /// As [`runs`](Self::runs), in several processes, of which this is one.
+    ///
+    /// # Errors
+    /// As [`runs`](Self::runs), or if another process is gone.
+    pub fn runs_as_one_of<E: Experiment>(
+        point: &Point,
+        options: RunOptions<'_>,
+        ranks: &mut dyn Ranks,
+        watch: WatchSteps<'_>,
+    ) -> Result<Option<Box<dyn Measured>>, RunError> {
+        let measured = run_as_one_of::<E>(point, options, ranks, watch)?;
+        Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
+    }
 }
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.spec.fmt(f)
     }
-}
-
-pub(crate) fn boxed<M: Measured + 'static>(measured: M) -> Box<dyn Measured> {
-    Box::new(measured)
 }
 
 /// The families that come with Samara, in the order of the documentation.

@@ -22,20 +22,24 @@ use crate::statistics::{Spread, Statistics};
 
 pub(crate) use frame::{Made, colours, first_figure};
 
-pub(crate) struct Body {
-    pub(crate) findings: Vec<String>,
+/// A family's part of a page of results.
+#[derive(Debug)]
+pub struct Body {
+    /// Sentences on the results.
+    pub findings: Vec<String>,
     /// The main figure. Without one, the page shows the first figure of the sections.
-    pub(crate) figure: Option<Figure>,
-    pub(crate) summary: Summary,
+    pub figure: Option<Figure>,
+    /// What the terminal shows.
+    pub summary: Summary,
     /// The sections before published figures and expectations.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
     /// The sections after expectations.
-    pub(crate) details: Vec<Section>,
+    pub details: Vec<Section>,
 }
 
 impl Body {
     /// Creates a body whose terminal summary is the table with its legend and the key sentences.
-    pub(crate) fn new(
+    pub fn new(
         findings: Vec<String>,
         (legend, table): (&str, Table),
         sections: Vec<Section>,

@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+mod app;
 mod config;
 mod distributed;
 mod downlink;
@@ -21,6 +22,7 @@ mod stats;
 mod transport;
 mod world;
 
+pub use app::App;
 pub use config::{
     DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
     NicDiscipline, PairLatencies, Partition, QueueSize, SimConfig,

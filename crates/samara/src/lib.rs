@@ -27,7 +27,6 @@ use clap::{CommandFactory, FromArgMatches};
 use args::{Args, CompareFormat, CompareOptions, ExplainOptions, Format, Verb};
 use samara_lab::compare::{Crossed, compare as side_by_side};
 use samara_lab::expect::Expectation;
-use samara_lab::experiment::Experiment;
 use samara_lab::explain::{self, SavedPaths, Shown};
 use samara_lab::family::{Family, register};
 use samara_lab::results::{Saved, write_inside, write_named};
@@ -49,7 +48,7 @@ pub type Allocator = mimalloc::MiMalloc;
 
 pub const ALLOCATOR: Allocator = mimalloc::MiMalloc;
 
-/// A command line with further experiments beside those of Samara.
+/// A command line with further families of experiments beside those of Samara.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -66,13 +65,13 @@ impl Cli {
         Self(())
     }
 
-    /// Registers an experiment, so that scenarios can select it.
+    /// Registers a family of experiments, so that scenarios can select it.
     ///
     /// # Panics
-    /// If an experiment with this section is registered already.
+    /// If a family with this section is registered already.
     #[must_use]
-    pub fn experiment<E: Experiment>(self) -> Self {
-        register(Family::of::<E>());
+    pub fn family(self, family: Family) -> Self {
+        register(family);
         self
     }
 

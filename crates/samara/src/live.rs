@@ -1,5 +1,6 @@
 //! The live files of runs, which `samara dashboard` shows.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,9 +80,13 @@ impl RunLive<'_> {
         }
     }
 
-    /// Reports the rounds of a simulated mix, unless the last report is recent.
-    pub(crate) fn rounds(&mut self, collector: &Collector) {
-        let Some((slots, rounds)) = &mut self.rounds else { return };
+    /// Reports the rounds of a simulated mix, unless the last report is recent. States of other
+    /// experiments are not shown.
+    pub(crate) fn state(&mut self, state: &dyn Any) {
+        let (Some((slots, rounds)), Some(collector)) = (&mut self.rounds, state.downcast_ref::<Collector>())
+        else {
+            return;
+        };
         let is_early = self.last_rounds.is_some_and(|at| at.elapsed() < REPORT_INTERVAL);
         // The last call of a run reports everything.
         if is_early && collector.rounds.values().any(|row| row.ended.is_none()) {

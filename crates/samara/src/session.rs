@@ -1,6 +1,7 @@
 //! `samara run`, and its common part with `samara testbed`: results directories, progress and
 //! interrupts.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_lab::expect::{Expectation, ExpectationResult};
-use samara_lab::mix::measure::Collector;
 use samara_lab::mix::measure_costs;
 use samara_lab::report::{self, ADVISORY};
 use samara_lab::results::{DirectoryError, Findings, Measured, Outcome, ProcessUse, ResultsDirectory, Used};
@@ -256,8 +256,8 @@ impl WatchRun for ShownRun<'_> {
         self.live.progress(None, progress);
     }
 
-    fn rounds(&mut self, collector: &Collector) {
-        self.live.rounds(collector);
+    fn state(&mut self, state: &dyn Any) {
+        self.live.state(state);
     }
 
     fn measured(&mut self, measured: &dyn Measured, outcome: &Outcome) -> Result<(), String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Frame, Input, PeerId, TimerToken};
+use samara_sim::App;
 
 #[derive(Clone)]
 pub enum Gossip {
@@ -97,4 +98,11 @@ impl Engine for PushPull {
             Input::DialFailed { .. } => {}
         }
     }
+}
+
+impl App for PushPull {
+    // Its events say everything.
+    type Counters = ();
+
+    fn counters(&self) {}
 }

@@ -5,16 +5,21 @@ mod engine;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use engine::{Gossip, Heard, PushPull};
-use samara_engine::Time;
 use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
 use samara_engine::units::{Size, Span};
-use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_engine::{Outbox, Time};
+use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::explain::{ContentsOf, Delivered};
+use samara_lab::family::Family;
+use samara_lab::network;
+use samara_lab::run::{Progress, RunError};
 use samara_lab::statistics::Statistics;
 use samara_lab::torture::{Broken, Draw, FaultKind};
-use samara_sim::{Cause, Contents, HostStats, Origin, Record};
+use samara_sim::{Cause, Contents, NodeFactory, Origin, Record};
+use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -93,18 +98,37 @@ impl Spread {
     fn deliveries(&self) -> f64 {
         f64::from(self.spec.count) * f64::from(self.nodes - 1)
     }
+
+    /// Returns the promises that the run broke. `harmed` says of each node whether a fault other than
+    /// slow links affects it.
+    fn broken(&self, harmed: &[bool]) -> Vec<Broken> {
+        // With a fault, a rumour can be lost with the node that it started at.
+        let is_complete = self.latencies_ms.len() as f64 >= self.deliveries();
+        let all_are_well = !harmed.contains(&true);
+        Broken::unless(is_complete || !all_are_well, "every rumour reaches every node", || {
+            format!("{} of {} deliveries", self.latencies_ms.len(), self.deliveries())
+        })
+        .into_iter()
+        .collect()
+    }
+
+    fn metrics(&self) -> RumourMetrics {
+        let delivered = self.latencies_ms.len() as f64;
+        RumourMetrics {
+            delivery_ratio: delivered / self.deliveries(),
+            delivery_latency_ms: Statistics::of(&self.latencies_ms),
+            lower_bound_ms: self.lower_bound_ms,
+            duplication_factor: self.copies as f64 / delivered,
+            missing_deliveries: (self.deliveries() - delivered) as u64,
+        }
+    }
 }
 
 impl Experiment for Spread {
-    const SECTION: &'static str = "rumours";
-    const PROTOCOL: &'static str = "push-pull";
-    const METRICS: &'static [samara_lab::metric::Metric] = RumourMetrics::METRICS;
-    type Spec = Rumours;
-    type Parameters = Parameters;
     type App = PushPull;
-    type Metrics = RumourMetrics;
+    type Measured = Measurements;
 
-    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
         let (spec, parameters): (&Rumours, &Parameters) = (plan.scenario.part(), plan.scenario.part());
         let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         if parameters.round.nanos() == 0 {
@@ -129,13 +153,13 @@ impl Experiment for Spread {
         })
     }
 
-    fn hosts(&self) -> impl Fn(u32) -> (PushPull, OutboxConfig) + Send + Sync + 'static {
+    fn hosts(&self) -> NodeFactory<PushPull> {
         let (round, rumour_bytes) = (self.parameters.round.duration(), self.spec.size.bytes() as usize);
-        move |_| {
+        Arc::new(move |_| {
             let node = PushPull { round, rumour_bytes, peers: Vec::new(), known: Default::default() };
             let lanes = vec![LaneConfig::unbounded("gossip", 0)];
-            (node, OutboxConfig { dispatch: Dispatch::PerLink, lanes })
-        }
+            (node, Outbox::new(OutboxConfig { dispatch: Dispatch::PerLink, lanes }))
+        })
     }
 
     fn start(&mut self, commands: &mut Commands<PushPull>) {
@@ -178,49 +202,50 @@ impl Experiment for Spread {
         self.delivered.clone()
     }
 
-    fn share_done(&self, now: Time) -> f64 {
+    fn progress(&self, now: Time) -> Progress {
         let is_late = now > self.start_of(self.spec.count).plus_nanos(30_000_000_000);
-        if is_late { 1.0 } else { self.latencies_ms.len() as f64 / self.deliveries() }
+        let share = if is_late { 1.0 } else { self.latencies_ms.len() as f64 / self.deliveries() };
+        Progress { share, ..Progress::default() }
     }
 
-    fn draw(draw: &mut Draw) -> bool {
-        draw.network(2..=20);
-        draw.topology();
-        let all = ["tcp", "quic", "ideal"];
-        let transport = if draw.has("network.loss") { "tcp" } else { draw.pick(&all) };
-        draw.set("transport.kind", transport);
-        let (count, round) = (draw.number(1..=20), draw.millis(50.0, 500.0));
-        draw.set("rumours.count", count);
-        draw.set("protocol.round", round);
-        let kinds = [FaultKind::Crash, FaultKind::Vanish, FaultKind::Slow, FaultKind::Withhold];
-        let most = draw.nodes() / 3;
-        draw.faults(&kinds, (0.0, 5.0), most);
-        true
-    }
-
-    fn invariants(&self, harmed: &[bool]) -> Vec<Broken> {
-        // With a fault, a rumour can be lost with the node that it started at.
-        let is_complete = self.latencies_ms.len() as f64 >= self.deliveries();
-        let all_are_well = !harmed.contains(&true);
-        Broken::unless(is_complete || !all_are_well, "every rumour reaches every node", || {
-            format!("{} of {} deliveries", self.latencies_ms.len(), self.deliveries())
-        })
-        .into_iter()
-        .collect()
-    }
-
-    fn metrics(self, _: &[HostStats]) -> RumourMetrics {
-        let delivered = self.latencies_ms.len() as f64;
-        RumourMetrics {
-            delivery_ratio: delivered / self.deliveries(),
-            delivery_latency_ms: Statistics::of(&self.latencies_ms),
-            lower_bound_ms: self.lower_bound_ms,
-            duplication_factor: self.copies as f64 / delivered,
-            missing_deliveries: (self.deliveries() - delivered) as u64,
-        }
+    fn measured(self, world: &mut dyn World<PushPull>) -> Result<Measurements, RunError> {
+        let (point, _) = world.setting();
+        let harmed = network::harmed(&point.scenario, point.seed);
+        Measurements::new(world, &self.metrics(), self.broken(&harmed))
     }
 }
 
+/// Draws a small scenario for `samara torture`.
+fn draw(draw: &mut Draw) -> bool {
+    draw.network(2..=20);
+    draw.topology();
+    let all = ["tcp", "quic", "ideal"];
+    let transport = if draw.has("network.loss") { "tcp" } else { draw.pick(&all) };
+    draw.set("transport.kind", transport);
+    let (count, round) = (draw.number(1..=20), draw.millis(50.0, 500.0));
+    draw.set("rumours.count", count);
+    draw.set("protocol.round", round);
+    let kinds = [FaultKind::Crash, FaultKind::Vanish, FaultKind::Slow, FaultKind::Withhold];
+    let most = draw.nodes() / 3;
+    draw.faults(&kinds, (0.0, 5.0), most);
+    true
+}
+
+const FAMILY: Family = Family {
+    spec: &FamilySpec {
+        section: "rumours",
+        content: PartType::of::<Rumours>(),
+        protocols: &[ProtocolKind::of::<Parameters>("push-pull")],
+        unused: &[NO_CHANNELS, NO_UNSENT],
+        check: check::<Spread>,
+        ..FamilySpec::BASE
+    },
+    metrics: RumourMetrics::METRICS,
+    run: Family::runs::<Spread>,
+    draw,
+    ..Family::BASE
+};
+
 fn main() -> ExitCode {
-    samara::Cli::new().experiment::<Spread>().run()
+    samara::Cli::new().family(FAMILY).run()
 }

@@ -14,7 +14,7 @@ use samara_ring::{
     Command, Cx, Event, Federation, FederationCx, FederationEvent, Payload, Ring, RingFrame, Unused,
     federated_content,
 };
-use samara_sim::{Contents, host_of};
+use samara_sim::{App, Contents, host_of};
 
 pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Received};
 pub use source::{Header, Source};
@@ -332,10 +332,6 @@ impl<B: Broadcasts> GroupMember<B> {
         Self { engine, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
     }
 
-    pub fn counts(&self) -> Counts {
-        self.engine.counts()
-    }
-
     /// Converts the input for the engine; `None` if it concerns only the sender.
     fn for_engine(
         &mut self,
@@ -441,6 +437,14 @@ impl<B: Broadcasts> GroupMember<B> {
         if self.sender.is_done(cx.now()) {
             lock(&self.ledger).is_done = true;
         }
+    }
+}
+
+impl<B: Broadcasts> App for GroupMember<B> {
+    type Counters = Counts;
+
+    fn counters(&self) -> Counts {
+        self.engine.counts()
     }
 }
 

@@ -12,7 +12,7 @@ use samara_cat::pool::{Admission, Application, CheckKind, PoolMetrics, Signer, V
 use samara_cat::wire::Member;
 use samara_cat::{Cat, CatFrame, Command, Event, Metrics, Misbehaviour, Transaction, TxKey};
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
-use samara_sim::{Contents, Items};
+use samara_sim::{App, Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
 
 use crate::host::Neighbours;
@@ -313,8 +313,10 @@ pub enum Node {
     Hostile(Hostile),
 }
 
-impl Node {
-    pub fn counters(&self) -> Counters {
+impl App for Node {
+    type Counters = Counters;
+
+    fn counters(&self) -> Counters {
         match self {
             Self::Honest(honest) => honest.counters(),
             Self::Hostile(_) => Counters::default(),

@@ -8,21 +8,18 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
-use crate::family::{Family, boxed};
+use crate::family::Family;
 use crate::report::Results;
+use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,
-    run: |point, options, watching| {
-        let measured = run::run(point, options, None, watching.progress)?;
-        Ok(boxed(measured.expect("a single process is always the first")))
-    },
-    run_distributed: Some(|point, options, ranks, progress| {
-        Ok(run::run(point, options, Some(ranks), progress)?.map(boxed))
-    }),
+    run: run::run,
+    run_distributed: Some(run::run_distributed),
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     explained_pair: ["batch", "node-wide"],
+    lacks: &LACKS,
     ..Family::BASE
 };

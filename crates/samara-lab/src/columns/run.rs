@@ -1,35 +1,40 @@
 //! Blocks of columns: one node publishes them, and each node custodies some of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use samara_apps::Simulated;
 use samara_apps::columns::{
-    Blocks, CellPlan, Codec, Command, Event, Node, Repairing, Spreading, cell_format, contents,
+    Blocks, CellPlan, Codec, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
 };
 use samara_apps::host::{Host, Processor, Stalls, gossipsub};
-use samara_baselines::{Forest, PubSub};
+use samara_baselines::{Common, ConfigError, Forest, PubSub};
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
-use samara_gossipsub::Config;
 use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_gossipsub::partial::{Asking, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, RpcFrame};
-use samara_scenario::topology::Graph;
-use samara_sim::{Arrivals, Cause, Hop, HostStats, Origin, Ranks, Record, hosts_of_rank, identity_of};
+use samara_gossipsub::{Config, GossipSub};
+use samara_sim::{
+    Arrivals, Cause, Hop, HostConfig, HostStats, NodeFactory, Origin, Ranks, Record, SimConfig, Simulation,
+    identity_of,
+};
 use samara_spec::columns::{Columns, CustodyPattern};
-use samara_spec::messages::{FloodParameters, PlumtreeParameters};
+use samara_spec::messages::PlumtreeParameters;
 use samara_spec::{Point, Scenario};
 
 use super::bound::{copy_bytes, curve};
 use super::measure::{Collector, CopyRow, Delivery};
+use crate::experiment::{Commands, Experiment, Forge, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::family::Family;
 use crate::network::{self, Hosts};
+use crate::results::Measured;
 use crate::run::{
-    Net, Others, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines,
-    simulate,
+    self, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, baselines, since,
 };
 
 #[derive(Debug)]
@@ -184,70 +189,142 @@ impl ColumnsMeasured {
     }
 }
 
-/// Runs a point in this process or in several. Only the first of several processes returns a
-/// result.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    ranks: Option<&mut dyn Ranks>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Option<ColumnsMeasured>, RunError> {
-    let (scenario, workload) = (&point.scenario, point.scenario.part::<Columns>());
-    let observer = workload.observer.then_some(scenario.network.nodes);
-    let (graph, mut custody) =
-        network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
-    custody.extend(observer.map(|_| (0..workload.segments()).collect()));
-    let setup = Setup::new(point, options, custody.len() as u32)?;
-    let world = World { setup, graph, custody };
-    if let Some(sending) = scenario.baseline_sending() {
-        if ranks.is_some() {
-            let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
-            return Err(RunError::Failed(message.to_owned()));
-        }
-        return baseline(world, &sending, progress);
+    watch: WatchSteps<'_>,
+) -> Result<Box<dyn Measured>, RunError> {
+    let scenario = &point.scenario;
+    if scenario.find::<PlumtreeParameters>().is_some() {
+        return Family::runs::<Publishing<Forest>>(point, options, watch);
     }
-    let configs = configs(&world.setup, &world.graph)?;
-    let blocks = Arc::new(Blocks::<Message>::new(workload, point.seed));
-    let others = ranks.map(|ranks| -> (_, Box<dyn samara_apps::Codec<Host<Node>>>) {
-        (ranks, Box::new(Codec(Arc::clone(&blocks))))
-    });
-    let schedule = configs[PUBLISHER].schedule_publish.clone();
-    let frame_bytes = least_frame_bytes(workload, &blocks);
-    let publisher = workload.publisher;
-    let hosts = world.setup.hosts.configs.len() as u32;
-    let parameters = scenario.part::<Parameters>().clone();
-    let nodes = scenario.network.nodes;
-    let upgraded = upgraded(workload, nodes, point.seed);
-    let deployed = workload.cells.as_ref().map(|cells| cells.deployed(nodes, publisher, point.seed));
-    let faulty = workload.faulty(nodes, point.seed);
-    let mut withhold = (*configs[0]).clone();
-    withhold.gossip.iwant_ids_max = 0;
-    let withhold = Arc::new(withhold);
-    // Without a verdict, a node forwards and announces nothing.
-    let undecided = Arc::new(Config { validator: Some(ValidatorHook::deferred()), ..(*configs[0]).clone() });
-    let engine = move |host: u32| {
-        let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
-        let is = |hosts: &Vec<bool>| hosts.get(host as usize) == Some(&true);
-        let kind = kind
-            + match (&upgraded, &deployed) {
-                (Some(upgraded), _) if !is(upgraded) => KINDS,
-                (_, Some(deployed)) if is(deployed) => 2 * KINDS,
-                _ => 0,
+    if scenario.baseline_sending().is_some() {
+        return Family::runs::<Publishing<PubSub>>(point, options, watch);
+    }
+    Family::runs::<Publishing<GossipSub>>(point, options, watch)
+}
+
+/// Runs a point in several processes, of which this is one. Only the first one returns a result.
+pub(crate) fn run_distributed(
+    point: &Point,
+    options: RunOptions<'_>,
+    ranks: &mut dyn Ranks,
+    watch: WatchSteps<'_>,
+) -> Result<Option<Box<dyn Measured>>, RunError> {
+    if point.scenario.baseline_sending().is_some() {
+        let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
+        return Err(RunError::Failed(message.to_owned()));
+    }
+    Family::runs_as_one_of::<Publishing<GossipSub>>(point, options, ranks, watch)
+}
+
+/// An engine over which segments spread, as a scenario configures it.
+trait Planned: Spreading {
+    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem>;
+
+    fn codec(_: &Arc<Blocks<Self::Message>>) -> Option<Box<dyn samara_apps::Codec<Host<Node<Self>>>>>
+    where
+        Host<Node<Self>>: Simulated,
+    {
+        None
+    }
+}
+
+struct Planning<E: Spreading> {
+    blocks: Arc<Blocks<E::Message>>,
+    engine: NodeFactory<E>,
+    /// The order of the copies of a batch.
+    schedule: Schedule,
+    /// The least bytes of a segment's frame.
+    frame_bytes: u32,
+}
+
+impl Planned for GossipSub {
+    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+        let (scenario, workload) = (plan.scenario, plan.scenario.part::<Columns>());
+        let observer = workload.observer.then_some(scenario.network.nodes);
+        let configs = configs(plan)?;
+        let blocks = Arc::new(Blocks::<Message>::new(workload, plan.seed));
+        let schedule = configs[PUBLISHER].schedule_publish.clone();
+        let frame_bytes = least_frame_bytes(workload, &blocks);
+        let publisher = workload.publisher;
+        let hosts = plan.network().hosts.configs.len() as u32;
+        let parameters = scenario.part::<Parameters>().clone();
+        let nodes = scenario.network.nodes;
+        let upgraded = upgraded(workload, nodes, plan.seed);
+        let deployed = workload.cells.as_ref().map(|cells| cells.deployed(nodes, publisher, plan.seed));
+        let faulty = workload.faulty(nodes, plan.seed);
+        let mut withhold = (*configs[0]).clone();
+        withhold.gossip.iwant_ids_max = 0;
+        let withhold = Arc::new(withhold);
+        // Without a verdict, a node forwards and announces nothing.
+        let undecided =
+            Arc::new(Config { validator: Some(ValidatorHook::deferred()), ..(*configs[0]).clone() });
+        let engine = move |host: u32| {
+            let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
+            let is = |hosts: &Vec<bool>| hosts.get(host as usize) == Some(&true);
+            let kind = kind
+                + match (&upgraded, &deployed) {
+                    (Some(upgraded), _) if !is(upgraded) => KINDS,
+                    (_, Some(deployed)) if is(deployed) => 2 * KINDS,
+                    _ => 0,
+                };
+            let config = if faulty.silent.contains(&host) {
+                &undecided
+            } else if faulty.withholding.contains(&host) {
+                &withhold
+            } else {
+                &configs[kind]
             };
-        let config = if faulty.silent.contains(&host) {
-            &undecided
-        } else if faulty.withholding.contains(&host) {
-            &withhold
-        } else {
-            &configs[kind]
+            let (mut gossip, outbox) = gossipsub(config, host);
+            if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
+                gossip.set_heartbeat_offset(offset);
+            }
+            (gossip, outbox)
         };
-        let (mut gossip, outbox) = gossipsub(config, host);
-        if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
-            gossip.set_heartbeat_offset(offset);
-        }
-        (gossip, outbox)
+        Ok(Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes })
+    }
+
+    fn codec(blocks: &Arc<Blocks>) -> Option<Box<dyn samara_apps::Codec<Host<Node>>>> {
+        Some(Box::new(Codec(Arc::clone(blocks))))
+    }
+}
+
+impl Planned for Forest {
+    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+        let config = Arc::new(baselines::plumtree(plan.scenario.part(), true));
+        let common = config.common.clone();
+        Ok(baseline(plan, common, move |host| Self::new(Arc::clone(&config), identity_of(host))))
+    }
+}
+
+impl Planned for PubSub {
+    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+        let sending = plan.scenario.baseline_sending().unwrap_or_default();
+        let config = Arc::new(baselines::pubsub(&sending, true));
+        let common = config.common.clone();
+        Ok(baseline(plan, common, move |host| Self::floodsub(Arc::clone(&config), identity_of(host))))
+    }
+}
+
+/// Plans FloodSub or Plumtree. The bounds take the payload as the whole frame.
+fn baseline<E: Spreading>(
+    plan: &Plan<'_>,
+    common: Common,
+    engine: impl Fn(u32) -> Result<E, ConfigError> + Send + Sync + 'static,
+) -> Planning<E> {
+    let workload: &Columns = plan.scenario.part();
+    let schedule = common.schedule_own.clone();
+    let engine = move |host| match engine(host) {
+        Ok(engine) => (engine, Outbox::new(common.outbox_config())),
+        Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
     };
-    world.run(engine, blocks, (schedule, frame_bytes), others, progress)
+    Planning {
+        blocks: Arc::new(Blocks::new(workload, plan.seed)),
+        engine: Arc::new(engine),
+        schedule,
+        frame_bytes: workload.segment_bytes().into_iter().min().unwrap_or(0) as u32,
+    }
 }
 
 /// Returns the least length of the frame of a segment: its payload and topic, with the tags and
@@ -260,113 +337,6 @@ pub fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
     let len = |message: &Arc<Message>| RpcFrame::message(message).encoded_len() as u32;
     // The segments of one slot stand for all.
     blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)
-}
-
-/// Runs FloodSub or Plumtree. The bounds take the payload as the whole frame.
-fn baseline(
-    world: World<'_>,
-    sending: &FloodParameters,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Option<ColumnsMeasured>, RunError> {
-    let scenario = world.setup.scenario();
-    let workload: &Columns = scenario.part();
-    let blocks = Arc::new(Blocks::new(workload, world.setup.point.seed));
-    let frame_bytes = workload.segment_bytes().into_iter().min().unwrap_or(0) as u32;
-    if let Some(parameters) = scenario.find::<PlumtreeParameters>() {
-        let config = Arc::new(baselines::plumtree(parameters, true));
-        let publishing = (config.common.schedule_own.clone(), frame_bytes);
-        let engine = move |host: u32| match Forest::new(Arc::clone(&config), identity_of(host)) {
-            Ok(forest) => (forest, Outbox::new(config.common.outbox_config())),
-            Err(error) => unreachable!("{VALID}: {error}"),
-        };
-        return world.run(engine, blocks, publishing, None, progress);
-    }
-    let config = Arc::new(baselines::pubsub(sending, true));
-    let publishing = (config.common.schedule_own.clone(), frame_bytes);
-    let engine = move |host: u32| match PubSub::floodsub(Arc::clone(&config), identity_of(host)) {
-        Ok(node) => (node, Outbox::new(config.common.outbox_config())),
-        Err(error) => unreachable!("{VALID}: {error}"),
-    };
-    world.run(engine, blocks, publishing, None, progress)
-}
-
-const VALID: &str = "the configuration differs from a default in valid values only";
-
-/// The protocol-independent parts of a run.
-struct World<'a> {
-    setup: Setup<'a>,
-    graph: Graph,
-    custody: Vec<Vec<u32>>,
-}
-
-impl World<'_> {
-    /// Runs nodes with an engine. `publishing` has the order of copies of a batch, and the least
-    /// bytes of a segment's frame.
-    fn run<E: Spreading>(
-        self,
-        engine: impl Fn(u32) -> (E, Outbox<E::Frame>) + Send + Sync + 'static,
-        blocks: Arc<Blocks<E::Message>>,
-        (schedule, frame_bytes): (Schedule, u32),
-        others: Option<Others<'_, Host<Node<E>>>>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Option<ColumnsMeasured>, RunError>
-    where
-        Host<Node<E>>: Simulated,
-    {
-        let Self { setup, graph, custody } = self;
-        let (scenario, workload) = (setup.scenario(), setup.scenario().part::<Columns>());
-        let observer = workload.observer.then_some(scenario.network.nodes);
-        let mut measured = ColumnsMeasured::new(setup.point, &setup.hosts, &custody, frame_bytes);
-        measured.set_curve(&graph.edges);
-        let hosts = setup.hosts.configs.len() as u32;
-        let ranks = others.as_ref().map(|(ranks, _)| (ranks.rank(), ranks.count()));
-        let own = ranks.map_or(0..hosts, |(rank, count)| hosts_of_rank(hosts, rank, count));
-        let repair = workload.repair.as_ref().map(|repair| {
-            let time = repair.time_per_blob.duration() * workload.blobs;
-            let publish = repair.publish.then(|| schedule.clone());
-            Arc::new(Repairing { needed: workload.half(), columns: workload.count, time, publish })
-        });
-        let (publisher, validation) = (workload.publisher, setup.hosts.validation.clone());
-        let (stalled, seed) = (scenario.network.stalled_periods.fraction(), setup.point.seed);
-        let shared = Arc::clone(&blocks);
-        let plan = CellPlan::new(workload, seed).map(Arc::new);
-        let cells = plan.clone().zip(upgraded(workload, scenario.network.nodes, seed));
-        let faulty = workload.faulty(scenario.network.nodes, seed);
-        let factory = move |host: u32| {
-            let (engine, outbox) = engine(host);
-            let joins = custody[host as usize].clone();
-            let time = if faulty.silent.contains(&host) { NEVER } else { validation[host as usize] };
-            let processor = Processor::new(time, Stalls::new(stalled, host, seed));
-            let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
-            let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
-            node.spoofs = faulty.spoofing.contains(&host);
-            if let (Some((plan, upgraded)), true) = (&cells, Some(host) != observer)
-                && upgraded[host as usize]
-            {
-                E::exchange_cells(&mut node, plan, host);
-            }
-            (Host::new(node), outbox)
-        };
-        let mut net = setup.distributed(Arc::new(factory), own, others)?;
-        setup.set_protocol(&mut net);
-        let mut rng = setup.links_rng();
-        let observed = observed(scenario, observer, &mut rng);
-        setup.schedule_links(&mut net, &mut rng, graph.edges.iter().copied().chain(observed));
-        setup.schedule_faults(&mut net);
-        net.sim.set_forge(E::forge);
-        for (slot, at) in (0..).zip(&measured.published) {
-            let command = if workload.batch {
-                Command::PublishBatch { slot, schedule: schedule.clone() }
-            } else {
-                Command::PublishEach { slot }
-            };
-            net.sim.command(Time::from_nanos(*at), publisher, command);
-        }
-        let options = setup.options;
-        drop((graph, setup));
-        let run = Run { before: Vec::new(), measured, blocks, plan };
-        simulate(run, &mut net, options, |_, done| progress(done))
-    }
 }
 
 const PUBLISHER: usize = 1;
@@ -384,8 +354,9 @@ pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<
 
 /// Returns the configurations of the nodes, the publisher and the observer, in this order; then those
 /// of such hosts that exchange no cells, and of those that exchange them as deployed clients do.
-fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<Vec<Arc<Config>>, RunError> {
-    let (workload, parameters) = (setup.scenario().part::<Columns>(), setup.scenario().part::<Parameters>());
+fn configs(plan: &Plan<'_>) -> Result<Vec<Arc<Config>>, Problem> {
+    let (workload, parameters) = (plan.scenario.part::<Columns>(), plan.scenario.part::<Parameters>());
+    let graph = plan.network().graph;
     let observer = workload.observer.then_some(graph.nodes);
     // The observer is the publisher's last link, so its peer handle there is the number of other
     // links.
@@ -396,7 +367,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<Vec<Arc<Config>>, RunErro
     if let Some(pieces) = &workload.pieces {
         config.message_id = MessageIdFn::Pieces { len: pieces.id_size.bytes() as u16 };
     }
-    if setup.validates() {
+    if plan.network().validates {
         config.validator = Some(ValidatorHook::deferred());
     }
     let publisher = Config {
@@ -407,7 +378,7 @@ fn configs(setup: &Setup<'_>, graph: &Graph) -> Result<Vec<Arc<Config>>, RunErro
         ..parameters.build(handle)
     };
     for config in [&config, &publisher] {
-        config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
+        config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
     }
     let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
     let old: [Config; KINDS] = [config, publisher, observer];
@@ -437,38 +408,129 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
     hosts.into_iter().chain([publisher]).map(|host| (observer, host)).collect()
 }
 
-struct Run<E: Spreading> {
-    /// Traffic of this process's hosts up to the first publication.
+/// Blocks of columns that one node publishes.
+struct Publishing<E: Spreading> {
+    nodes: NodeFactory<Host<Node<E>>>,
+    protocol: Arc<str>,
+    schedule: Schedule,
+    /// Traffic of the hosts up to the first publication.
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
     blocks: Arc<Blocks<E::Message>>,
-    plan: Option<Arc<CellPlan>>,
+    cells: Option<Arc<CellPlan>>,
 }
 
-impl<E: Spreading> Stepped for Run<E> {
+impl<E: Planned> Experiment for Publishing<E>
+where
+    Host<Node<E>>: Simulated,
+{
     type App = Host<Node<E>>;
-    type Measured = Option<ColumnsMeasured>;
+    type Measured = ColumnsMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, Self::App>) -> Result<Step, RunError> {
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
+        let (scenario, workload, seed) = (plan.scenario, plan.scenario.part::<Columns>(), plan.seed);
+        let (network, nodes) = (*plan.network(), scenario.network.nodes);
+        let observer = workload.observer.then_some(nodes);
+        let mut custody = network.custody.to_vec();
+        custody.extend(observer.map(|_| (0..workload.segments()).collect()));
+        let Planning { blocks, engine, schedule, frame_bytes } = E::plan(plan)?;
+        let mut measured = ColumnsMeasured::new(network.point, network.hosts, &custody, frame_bytes);
+        measured.set_curve(&network.graph.edges);
+        let repair = workload.repair.as_ref().map(|repair| {
+            let time = repair.time_per_blob.duration() * workload.blobs;
+            let publish = repair.publish.then(|| schedule.clone());
+            Arc::new(Repairing { needed: workload.half(), columns: workload.count, time, publish })
+        });
+        let (publisher, validation) = (workload.publisher, network.hosts.validation.clone());
+        let stalled = scenario.network.stalled_periods.fraction();
+        let shared = Arc::clone(&blocks);
+        let cells = CellPlan::new(workload, seed).map(Arc::new);
+        let exchanging = cells.clone().zip(upgraded(workload, nodes, seed));
+        let faulty = workload.faulty(nodes, seed);
+        let node = move |host: u32| {
+            let (engine, outbox) = engine(host);
+            let joins = custody[host as usize].clone();
+            let time = if faulty.silent.contains(&host) { NEVER } else { validation[host as usize] };
+            let processor = Processor::new(time, Stalls::new(stalled, host, seed));
+            let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
+            let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
+            node.spoofs = faulty.spoofing.contains(&host);
+            if let (Some((plan, upgraded)), true) = (&exchanging, Some(host) != observer)
+                && upgraded[host as usize]
+            {
+                E::exchange_cells(&mut node, plan, host);
+            }
+            (Host::new(node), outbox)
+        };
+        let (nodes, protocol) = (Arc::new(node), run::protocol(scenario));
+        Ok(Self { nodes, protocol, schedule, before: Vec::new(), measured, blocks, cells })
+    }
+
+    fn hosts(&self) -> NodeFactory<Host<Node<E>>> {
+        Arc::clone(&self.nodes)
+    }
+
+    fn links(&self, rng: &mut NodeRng) -> Vec<(u32, u32)> {
+        let scenario = &self.measured.point.scenario;
+        let observer = self.measured.workload().observer.then_some(scenario.network.nodes);
+        observed(scenario, observer, rng)
+    }
+
+    fn protocols(&self) -> Option<ProtocolOf> {
+        let protocol = Arc::clone(&self.protocol);
+        Some(Box::new(move |_, _| Arc::clone(&protocol)))
+    }
+
+    fn forge(&self) -> Option<Forge<E::Frame>> {
+        Some(Box::new(E::forge))
+    }
+
+    fn codec(&self) -> Option<Box<dyn samara_apps::Codec<Host<Node<E>>>>> {
+        E::codec(&self.blocks)
+    }
+
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<Host<Node<E>>>,
+        local: Range<u32>,
+    ) -> Result<Simulation<Host<Node<E>>>, samara_sim::ConfigError> {
+        Simulated::simulation(config, hosts, factory, local)
+    }
+
+    fn start(&mut self, commands: &mut Commands<Host<Node<E>>>) {
+        let workload = self.measured.workload();
+        for (slot, at) in (0..).zip(&self.measured.published) {
+            let command = if workload.batch {
+                Command::PublishBatch { slot, schedule: self.schedule.clone() }
+            } else {
+                Command::PublishEach { slot }
+            };
+            commands.at(Time::from_nanos(*at), workload.publisher, command);
+        }
+    }
+
+    fn step(&mut self, world: &mut dyn World<Host<Node<E>>>) -> Result<Step, RunError> {
         let measured = &mut self.measured;
-        let (now, end, slot) = (net.now(), measured.end_at(), measured.publisher_windows.len());
+        let (now, end, slot) = (world.now().as_nanos(), measured.end_at(), measured.publisher_windows.len());
         let all_published = slot == measured.published.len();
         let quiet = now > measured.collector.last_copy_at + QUIET_NANOS;
         let slots = measured.published.len() as u32;
         let is_over = now >= end || all_published && quiet && measured.collector.is_complete(slots);
         if measured.published.get(slot) == Some(&now) {
             if slot == 0 {
-                self.before = net.stats();
-                measured.mesh_size = mesh_size(net)?;
+                self.before = world.traffic()?;
+                measured.mesh_size = mesh_size(&world.counters()?);
             }
-            measured.publisher_windows.push(publisher_window(measured, net)?);
+            let windows = world.windows(measured.workload().publisher)?;
+            measured.publisher_windows.push(windows.iter().sum::<f64>() / windows.len().max(1) as f64);
         }
         let next_slot = measured.published.get(measured.publisher_windows.len()).copied().unwrap_or(end);
-        let until = (now + SLICE_NANOS).min(next_slot).min(end);
+        let until = Time::from_nanos((now + SLICE_NANOS).min(next_slot).min(end));
         Ok(if is_over { Step::Over(until) } else { Step::Until(until) })
     }
 
-    fn observe(&mut self, record: Record<Event>) {
+    fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<Node<E>>>) {
         match record.event {
             Event::Copy { column, from, first } => {
                 let (at, host) = (record.at.as_nanos(), record.host);
@@ -486,7 +548,7 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     fn contents(&self) -> Option<ContentsOf<E::Frame>> {
-        Some(Box::new(contents::<E>(Arc::clone(&self.blocks), self.plan.clone())))
+        Some(Box::new(contents::<E>(Arc::clone(&self.blocks), self.cells.clone())))
     }
 
     fn delivered(&self) -> Vec<Delivered> {
@@ -494,7 +556,7 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     fn has_loops(&self) -> bool {
-        self.plan.is_some()
+        self.cells.is_some()
     }
 
     fn sampled_by(item: u64) -> u64 {
@@ -503,7 +565,7 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
-        match &self.plan {
+        match &self.cells {
             None => crate::explain::paths(arrivals, delivered),
             Some(plan) => super::paths::paths(arrivals, delivered, (plan, &self.blocks)),
         }
@@ -514,11 +576,11 @@ impl<E: Spreading> Stepped for Run<E> {
     }
 
     /// Returns the progress of the run, as the first process sees it.
-    fn progress(&self, net: &Net<'_, Self::App>) -> Progress {
+    fn progress(&self, now: Time) -> Progress {
         let collector = &self.measured.collector;
         let expected = collector.deliveries().len();
         Progress {
-            share: net.now() as f64 / self.measured.end_at() as f64,
+            share: now.as_nanos() as f64 / self.measured.end_at() as f64,
             deliveries: Some((expected - collector.missing) as u64),
             deliveries_expected: Some(expected as u64),
             copies: Some(collector.copies.len() as u64),
@@ -526,61 +588,28 @@ impl<E: Spreading> Stepped for Run<E> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Self::App>) -> Result<Option<ColumnsMeasured>, RunError> {
-        let traffic = net.traffic_since(&self.before)?;
-        let withdrawn = net.withdrawn()?;
-        let cells = cells(&self.measured, net)?;
-        let mut offences = [0; 2];
-        for host in net.hosts() {
-            let of_host = net.sim.node(host).app.engine.offences();
-            offences.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
-        }
-        let offences = net.sum(offences)?;
-        let digest = net.digest_and_steps()?;
-        let measured = ColumnsMeasured { traffic, withdrawn, cells, offences, digest, ..self.measured };
-        Ok(net.is_first().then_some(measured))
+    fn measured(self, world: &mut dyn World<Host<Node<E>>>) -> Result<ColumnsMeasured, RunError> {
+        let traffic = since(&self.before, world.traffic()?);
+        let (withdrawn, counts) = (world.withdrawn()?, world.counters()?);
+        let digest = world.digest()?;
+        let is_counted = self.measured.collector.counts();
+        let counted = counts.iter().zip(is_counted).filter(|(_, is_counted)| **is_counted);
+        let cells = sums(counted.map(|(counts, _)| counts.cells));
+        let offences = sums(counts.iter().map(|counts| counts.offences));
+        Ok(ColumnsMeasured { traffic, withdrawn, cells, offences, digest, ..self.measured })
     }
 }
 
-fn publisher_window<E: Spreading>(
-    measured: &ColumnsMeasured,
-    net: &mut Net<'_, Host<Node<E>>>,
-) -> Result<f64, RunError> {
-    let publisher = measured.workload().publisher;
-    let mut windows = Vec::new();
-    if net.hosts().contains(&publisher) {
-        windows = (0..measured.hosts.configs.len() as u32)
-            .filter_map(|host| net.sim.handle_of(publisher, host))
-            .map(|peer| net.sim.congestion_window(publisher, peer))
-            .collect();
-    }
-    let windows = net.of_one(&windows)?;
-    Ok(windows.iter().sum::<f64>() / windows.len().max(1) as f64)
+fn mesh_size(counts: &[Counts]) -> f64 {
+    let [joined, targets] = sums(counts.iter().map(|counts| [counts.joined, counts.targets]));
+    targets as f64 / joined.max(1) as f64
 }
 
-fn mesh_size<E: Spreading>(net: &mut Net<'_, Host<Node<E>>>) -> Result<f64, RunError> {
-    let (mut total, mut meshes) = (0, 0);
-    for host in net.hosts() {
-        let [joined, targets] = net.sim.node(host).app.meshes();
-        meshes += joined;
-        total += targets;
-    }
-    let [total, meshes] = net.sum([total, meshes])?;
-    Ok(total as f64 / meshes.max(1) as f64)
-}
-
-/// Returns the counts of cells over all nodes that count.
-fn cells<E: Spreading>(
-    measured: &ColumnsMeasured,
-    net: &mut Net<'_, Host<Node<E>>>,
-) -> Result<[u64; 5], RunError> {
-    let is_counted = measured.collector.counts();
-    let mut counts = [0; 5];
-    for host in net.hosts().filter(|host| is_counted[*host as usize]) {
-        let of_host = E::cell_counts(&net.sim.node(host).app);
-        counts.iter_mut().zip(of_host).for_each(|(sum, count)| *sum += count);
-    }
-    net.sum(counts)
+fn sums<const N: usize>(of: impl Iterator<Item = [u64; N]>) -> [u64; N] {
+    of.fold([0; N], |mut sums, counts| {
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        sums
+    })
 }
 
 fn limits<'a>(

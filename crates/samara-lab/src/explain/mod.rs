@@ -104,10 +104,11 @@ pub struct Delivered {
 
 /// The time that a family's main metric measures, and the parts of its lower bound.
 #[derive(Clone, Debug)]
-pub(crate) struct MainTime {
-    pub(crate) name: &'static str,
-    /// Empty if the family has no bound.
-    pub(crate) bound_ms: Vec<(Cause, f64)>,
+pub struct MainTime {
+    /// In words, such as "a delivery".
+    pub name: &'static str,
+    /// In milliseconds; empty if the family has no bound.
+    pub bound_ms: Vec<(Cause, f64)>,
 }
 
 impl Default for MainTime {

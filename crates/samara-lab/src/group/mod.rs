@@ -6,16 +6,18 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
-use crate::family::{Family, boxed};
+use crate::family::Family;
 use crate::report::Results;
+use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::group::FAMILY,
     metrics: metrics::GroupMetrics::METRICS,
-    run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    run: run::run,
     has_strict_bounds: false,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
+    lacks: &LACKS,
     ..Family::BASE
 };

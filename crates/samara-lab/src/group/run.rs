@@ -1,7 +1,7 @@
 //! A group of members that broadcast to each other: its run and measurements.
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,18 +11,23 @@ use samara_apps::group::{
     contents, item_of, lock,
 };
 use samara_engine::outbox::OutboxConfig;
-use samara_engine::{Engine, Outbox, PeerIdentity, Time};
+use samara_engine::{Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
-use samara_sim::{Cause, GateStats, HostStats, Origin, Record, identity_of};
+use samara_sim::{
+    Cause, ConfigError, GateStats, HostConfig, HostStats, NodeFactory, Origin, Record, SimConfig, Simulation,
+    identity_of,
+};
 use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
+use crate::experiment::{Commands, Experiment, Plan, Problem, Step, World};
 use crate::explain::{ContentsOf, Delivered};
+use crate::family::Family;
 use crate::network::{self, Hosts};
-use crate::results::{Deliveries, DeliveryRow, NOBODY};
-use crate::run::{Net, Progress, RunError, RunOptions, Setup, Step, Stepped, simulate};
+use crate::results::{Deliveries, DeliveryRow, Measured, NOBODY};
+use crate::run::{Progress, RunError, RunOptions, WatchSteps, since};
 
 const SLICE_NANOS: u64 = 10_000_000;
 /// Time after the last delivery in which frames on the way arrive; then comes the time for
@@ -153,38 +158,65 @@ fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<GroupMeasured, RunError> {
-    let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
-    let setup = Setup::new(point, options, nodes)?;
+    watch: WatchSteps<'_>,
+) -> Result<Box<dyn Measured>, RunError> {
+    let scenario = &point.scenario;
     match config(scenario) {
-        Some(config) if scenario.part::<Parameters>().federated => {
-            let (configs, sites) = sites(&setup, &config);
-            simulated(&setup, progress, move |host| {
-                let config = Arc::clone(&configs[&sites[host as usize]]);
-                let outbox = config.outbox();
-                (Federation::new(config, identity_of(host)).expect(CHECKED), outbox)
-            })
+        Some(_) if scenario.part::<Parameters>().federated => {
+            Family::runs::<Broadcasting<Federation>>(point, options, watch)
         }
-        Some(config) => {
-            let config = Arc::new(Config { seeds: (0..nodes).map(identity_of).collect(), ..config });
-            simulated(&setup, progress, move |host| {
-                (Ring::new(Arc::clone(&config), identity_of(host)).expect(CHECKED), config.outbox())
-            })
+        Some(_) => Family::runs::<Broadcasting<Ring>>(point, options, watch),
+        None if scenario.part::<Parameters>().jgroups(Vec::new()).is_some() => {
+            Family::runs::<Broadcasting<Jgroups>>(point, options, watch)
         }
-        None => {
-            let members: Vec<PeerIdentity> = (0..nodes).map(identity_of).collect();
-            if let Some(config) = scenario.part::<Parameters>().jgroups(members.clone()).map(Arc::new) {
-                return simulated(&setup, progress, move |host| {
-                    let node = Jgroups::new(Arc::clone(&config), &identity_of(host));
-                    (node.expect(CHECKED), JgroupsConfig::outbox())
-                });
-            }
-            let config = Arc::new(DaisyConfig::new(members));
-            simulated(&setup, progress, move |host| {
-                (Daisychain::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
-            })
-        }
+        None => Family::runs::<Broadcasting<Daisychain>>(point, options, watch),
+    }
+}
+
+/// An engine of a group, as a scenario configures it.
+trait Planned: Broadcasts + Sized + 'static {
+    fn plan(plan: &Plan<'_>) -> Engines<Self>;
+}
+
+type Engines<B> = Box<dyn Fn(u32) -> (B, OutboxConfig) + Send + Sync>;
+
+impl Planned for Federation {
+    fn plan(plan: &Plan<'_>) -> Engines<Self> {
+        let (configs, sites) = sites(plan, &config(plan.scenario).expect(CHECKED));
+        Box::new(move |host| {
+            let config = Arc::clone(&configs[&sites[host as usize]]);
+            let outbox = config.outbox();
+            (Self::new(config, identity_of(host)).expect(CHECKED), outbox)
+        })
+    }
+}
+
+impl Planned for Ring {
+    fn plan(plan: &Plan<'_>) -> Engines<Self> {
+        let seeds = (0..plan.nodes()).map(identity_of).collect();
+        let config = Arc::new(Config { seeds, ..config(plan.scenario).expect(CHECKED) });
+        Box::new(move |host| {
+            (Self::new(Arc::clone(&config), identity_of(host)).expect(CHECKED), config.outbox())
+        })
+    }
+}
+
+impl Planned for Daisychain {
+    fn plan(plan: &Plan<'_>) -> Engines<Self> {
+        let config = Arc::new(DaisyConfig::new((0..plan.nodes()).map(identity_of).collect()));
+        Box::new(move |host| {
+            (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
+        })
+    }
+}
+
+impl Planned for Jgroups {
+    fn plan(plan: &Plan<'_>) -> Engines<Self> {
+        let members = (0..plan.nodes()).map(identity_of).collect();
+        let config = plan.scenario.part::<Parameters>().jgroups(members).map(Arc::new).expect(CHECKED);
+        Box::new(move |host| {
+            (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), JgroupsConfig::outbox())
+        })
     }
 }
 
@@ -194,8 +226,8 @@ const CHECKED: &str = "the configuration was checked, and every host is a member
 /// Returns the configurations of the members of each site, and the site of each host.
 ///
 /// Each region is a site. Leaders ask all members of other sites for the leaders there.
-fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
-    let of_host: Vec<u16> = setup.hosts.configs.iter().map(|host| host.region).collect();
+fn sites(plan: &Plan<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationConfig>>, Vec<u16>) {
+    let of_host: Vec<u16> = plan.network().hosts.configs.iter().map(|host| host.region).collect();
     let mut sites: BTreeMap<u16, Vec<PeerIdentity>> = BTreeMap::new();
     for (host, region) in (0..).zip(&of_host) {
         sites.entry(*region).or_default().push(identity_of(host));
@@ -204,73 +236,9 @@ fn sites(setup: &Setup<'_>, config: &Config) -> (BTreeMap<u16, Arc<FederationCon
         let others = sites.iter().filter(|(other, _)| *other != site);
         let others = others.map(|(other, hosts)| (*other, hosts.clone())).collect();
         let local = Config { seeds: sites[site].clone(), ..config.clone() };
-        (*site, Arc::new(federated(setup.scenario(), *site, others, local)))
+        (*site, Arc::new(federated(plan.scenario, *site, others, local)))
     };
     (sites.keys().map(of_site).collect(), of_host)
-}
-
-fn simulated<B: Broadcasts + 'static>(
-    setup: &Setup<'_>,
-    progress: &mut dyn FnMut(Progress),
-    engine: impl Fn(u32) -> (B, OutboxConfig) + Send + Sync + 'static,
-) -> Result<GroupMeasured, RunError>
-where
-    GroupMember<B>: Simulated,
-{
-    let (scenario, seed) = (setup.scenario(), setup.point.seed);
-    let (group, nodes) = (scenario.part::<Group>(), scenario.network.nodes);
-    let begin = Time::from_nanos(group.warm_up.nanos());
-    let fastest = setup.hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
-    let source = Source {
-        pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
-        size: group.size.bytes() as usize,
-        count: group.count().map_or(u64::MAX, u64::from),
-        until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
-        interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
-    };
-    let senders = group.senders(nodes);
-    let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, senders, source.size, begin)));
-    let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-    let shared = ledgers.clone();
-    let node = move |host: u32| {
-        let (engine, outbox) = engine(host);
-        let ledger = Arc::clone(&shared[host as usize]);
-        (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
-    };
-    let mut net = setup.network(Arc::new(node))?;
-    setup.schedule_faults(&mut net);
-    for host in 0..senders {
-        net.sim.command(begin, host, Act::Begin);
-    }
-    let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
-    for (index, fault) in leaves {
-        for host in network::hit(scenario, index, seed) {
-            net.sim.command(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
-            if let Some(until) = fault.until.map(|until| Time::from_nanos(until.nanos())) {
-                // End the process that has left before starting another one.
-                net.sim.crash(until, host, false);
-                net.sim.restart(until, host);
-            }
-        }
-    }
-    let measured = GroupMeasured {
-        point: setup.point.clone(),
-        ledgers: Vec::new(),
-        counts: Vec::new(),
-        traffic: Vec::new(),
-        gateways: Vec::new(),
-        hosts: setup.hosts.clone(),
-        fates: MemberOutcomes::new(scenario, &setup.hosts, seed),
-        measured_nanos: 0,
-        idle_bytes: Vec::new(),
-        deliveries: Deliveries::default(),
-        suspicions: Vec::new(),
-        digest: (0, 0),
-    };
-    let (before, engine) = (Vec::new(), PhantomData::<fn() -> B>);
-    let sent_at = SentAt::default();
-    let run = Run { ledgers, phase: Phase::WarmUp, before, measured, sent_at, engine };
-    simulate(run, &mut net, setup.options, |_, done| progress(done))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,7 +253,9 @@ enum Phase {
     Idle(u64),
 }
 
-struct Run<B> {
+/// Members of a group that broadcast to each other.
+pub(crate) struct Broadcasting<B: Broadcasts> {
+    members: NodeFactory<GroupMember<B>>,
     ledgers: Vec<SharedLedger>,
     phase: Phase,
     /// Traffic of the hosts at the start of the stream or of the idle time.
@@ -293,10 +263,9 @@ struct Run<B> {
     measured: GroupMeasured,
     /// Empty unless deliveries are explained.
     sent_at: SentAt,
-    engine: PhantomData<fn() -> B>,
 }
 
-impl<B: Broadcasts> Run<B> {
+impl<B: Broadcasts> Broadcasting<B> {
     fn group(&self) -> &Group {
         self.measured.point.scenario.part()
     }
@@ -363,42 +332,112 @@ impl<B: Broadcasts> Run<B> {
     }
 }
 
-impl<B: Broadcasts + 'static> Stepped for Run<B> {
+impl<B: Planned> Experiment for Broadcasting<B>
+where
+    GroupMember<B>: Simulated,
+{
     type App = GroupMember<B>;
     type Measured = GroupMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<Step, RunError> {
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
+        let (scenario, seed, nodes) = (plan.scenario, plan.seed, plan.nodes());
+        let (group, hosts) = (scenario.part::<Group>(), plan.network().hosts);
+        let begin = Time::from_nanos(group.warm_up.nanos());
+        let fastest = hosts.configs.iter().map(|host| host.uplink_bps).max().unwrap_or(1);
+        let source = Source {
+            pace: Duration::from_secs_f64(group.size.bytes() as f64 * 8.0 / fastest as f64),
+            size: group.size.bytes() as usize,
+            count: group.count().map_or(u64::MAX, u64::from),
+            until: group.end_nanos().map_or(Time::MAX, Time::from_nanos),
+            interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
+        };
+        let senders = group.senders(nodes);
+        let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, senders, source.size, begin)));
+        let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
+        let shared = ledgers.clone();
+        let engine = B::plan(plan);
+        let member = move |host: u32| {
+            let (engine, outbox) = engine(host);
+            let ledger = Arc::clone(&shared[host as usize]);
+            (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
+        };
+        let measured = GroupMeasured {
+            point: plan.network().point.clone(),
+            ledgers: Vec::new(),
+            counts: Vec::new(),
+            traffic: Vec::new(),
+            gateways: Vec::new(),
+            hosts: hosts.clone(),
+            fates: MemberOutcomes::new(scenario, hosts, seed),
+            measured_nanos: 0,
+            idle_bytes: Vec::new(),
+            deliveries: Deliveries::default(),
+            suspicions: Vec::new(),
+            digest: (0, 0),
+        };
+        let (members, before, sent_at) = (Arc::new(member), Vec::new(), SentAt::default());
+        Ok(Self { members, ledgers, phase: Phase::WarmUp, before, measured, sent_at })
+    }
+
+    fn hosts(&self) -> NodeFactory<GroupMember<B>> {
+        self.members.clone()
+    }
+
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<GroupMember<B>>,
+        local: Range<u32>,
+    ) -> Result<Simulation<GroupMember<B>>, ConfigError> {
+        Simulated::simulation(config, hosts, factory, local)
+    }
+
+    fn start(&mut self, commands: &mut Commands<GroupMember<B>>) {
+        for host in 0..self.senders() {
+            commands.at(Time::from_nanos(self.begin_at()), host, Act::Begin);
+        }
+        let Point { scenario, seed, .. } = &self.measured.point;
+        let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
+        for (index, fault) in leaves {
+            for host in network::hit(scenario, index, *seed) {
+                commands.at(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
+            }
+        }
+    }
+
+    fn step(&mut self, world: &mut dyn World<GroupMember<B>>) -> Result<Step, RunError> {
         self.collect();
-        let now = net.now();
+        let now = world.now().as_nanos();
+        let until = |nanos: u64| Ok(Step::Until(Time::from_nanos(nanos)));
         match self.phase {
             Phase::WarmUp if now < self.begin_at() => {
-                return Ok(Step::Until((now + SLICE_NANOS).min(self.begin_at())));
+                return until((now + SLICE_NANOS).min(self.begin_at()));
             }
             Phase::WarmUp => {
-                self.before = net.stats();
-                self.measured.gateways = gateways(net);
+                self.before = world.traffic()?;
+                self.measured.gateways = world.gateways();
                 self.phase = Phase::Stream;
             }
             Phase::Stream if self.is_over(now) => {
                 self.measured.measured_nanos = now - self.begin_at();
-                self.measured.traffic = net.traffic_since(&self.before)?;
+                self.measured.traffic = since(&self.before, world.traffic()?);
                 self.ledgers.iter().for_each(|ledger| lock(ledger).end());
-                for (passed, over) in self.measured.gateways.iter_mut().zip(gateways(net)) {
+                for (passed, over) in self.measured.gateways.iter_mut().zip(world.gateways()) {
                     *passed = [over[0].since(&passed[0]), over[1].since(&passed[1])];
                 }
                 self.phase = Phase::Drain(now + DRAIN_NANOS);
             }
-            Phase::Drain(until) if now >= until => {
-                self.before = net.stats();
+            Phase::Drain(end) if now >= end => {
+                self.before = world.traffic()?;
                 self.phase = Phase::Idle(now + IDLE_NANOS);
             }
-            Phase::Idle(until) if now >= until => return Ok(Step::Over(now)),
+            Phase::Idle(end) if now >= end => return Ok(Step::Over(world.now())),
             Phase::Stream | Phase::Drain(_) | Phase::Idle(_) => {}
         }
-        Ok(Step::Until(now + SLICE_NANOS))
+        until(now + SLICE_NANOS)
     }
 
-    fn observe(&mut self, record: Record<Suspected>) {
+    fn observe(&mut self, record: Record<Suspected>, _: &mut Commands<GroupMember<B>>) {
         let (at, by, Suspected(host)) = (record.at.as_nanos(), record.host, record.event);
         let fates = &self.measured.fates;
         let is_false = fates.is_well(host, at) && fates.is_well(by, at);
@@ -437,29 +476,25 @@ impl<B: Broadcasts + 'static> Stepped for Run<B> {
         })
     }
 
-    fn progress(&self, net: &Net<'_, GroupMember<B>>) -> Progress {
+    fn progress(&self, now: Time) -> Progress {
         let all = u64::from(self.senders()) * self.steady().count() as u64;
         Progress {
-            share: self.share_done(net.now()),
+            share: self.share_done(now.as_nanos()),
             deliveries: Some(self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum()),
             deliveries_expected: self.group().count().map(|count| u64::from(count) * all),
             ..Progress::default()
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, GroupMember<B>>) -> Result<GroupMeasured, RunError> {
+    fn measured(mut self, world: &mut dyn World<GroupMember<B>>) -> Result<GroupMeasured, RunError> {
         self.collect();
-        let idle = net.traffic_since(&self.before)?;
+        let idle = since(&self.before, world.traffic()?);
         Ok(GroupMeasured {
             ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
-            counts: net.hosts().map(|host| net.sim.node(host).counts()).collect(),
+            counts: world.counters()?,
             idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
-            digest: net.digest_and_steps()?,
+            digest: world.digest()?,
             ..self.measured
         })
     }
-}
-
-fn gateways<N: Engine>(net: &Net<'_, N>) -> Vec<[GateStats; 2]> {
-    (0..).map_while(|region| net.sim.gateway_stats(region)).collect()
 }

@@ -6,14 +6,16 @@ mod report;
 pub(crate) mod run;
 pub(crate) mod torture;
 
-use crate::family::{Family, boxed};
+use crate::family::Family;
 use crate::report::Results;
+use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::messages::FAMILY,
     metrics: metrics::MessageMetrics::METRICS,
-    run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    run: run::run,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
+    lacks: &LACKS,
     ..Family::BASE
 };

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +18,19 @@ use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, identity_of};
+use samara_sim::{
+    Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, SimConfig, Simulation,
+    identity_of,
+};
 
 use super::measure::{MessageCollector, MessageRow};
+use crate::experiment::{self, Commands, Experiment, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::family::Family;
 use crate::network::{self, Hosts};
+use crate::results::Measured;
 use crate::run::{
-    Net, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, baselines, simulate,
+    self, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, baselines, since,
 };
 use samara_scenario::Inputs;
 use samara_scenario::topology::{self, Graph};
@@ -177,124 +183,109 @@ impl Plan {
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<MessagesMeasured, RunError> {
+    watch: WatchSteps<'_>,
+) -> Result<Box<dyn Measured>, RunError> {
     let scenario = &point.scenario;
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
-    let plan = Plan::of(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
-    let world = World { setup: Setup::new(point, options, scenario.network.nodes)?, graph, plan };
     if scenario.find::<Parameters>().is_some() {
-        return gossipsub(world, progress);
+        return Family::runs::<Streaming<GossipMember>>(point, options, watch);
     }
-    if let Some(parameters) = scenario.find::<PlumtreeParameters>() {
-        let config = Arc::new(baselines::plumtree(parameters, false));
-        let sending = config.common.clone();
-        return baseline(world, sending, progress, move |host, topic| {
-            Plumtree::new(Arc::clone(&config), identity_of(host), topic)
-        });
+    if scenario.find::<PlumtreeParameters>().is_some() {
+        return Family::runs::<Streaming<BaselineMember<Plumtree>>>(point, options, watch);
     }
-    let sending = scenario.find::<FloodParameters>().cloned().unwrap_or_default();
-    let config = Arc::new(baselines::pubsub(&sending, false));
-    let size = (scenario.selected.protocol() == RANDOMSUB).then_some(scenario.network.nodes as usize);
-    baseline(world, config.common.clone(), progress, move |host, _| match size {
-        Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
-        None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
-    })
+    Family::runs::<Streaming<BaselineMember<PubSub>>>(point, options, watch)
 }
 
-fn gossipsub(world: World<'_>, progress: &mut dyn FnMut(Progress)) -> Result<MessagesMeasured, RunError> {
-    let World { plan, setup, .. } = &world;
-    let signed = setup.scenario().part::<Messages>().signed;
-    let stream = Arc::new(GossipStream::new(&plan.publishers, &plan.sizes, signed, setup.point.seed));
-    let parameters = setup.scenario().part::<Parameters>().clone();
-    let mut config = parameters.build(None);
-    if setup.validates() {
-        config.validator = Some(ValidatorHook::deferred());
-    }
-    if signed {
-        // Messages carry signatures, but no node checks them.
-        config.authenticity =
-            Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
-        config.message_id = MessageIdFn::FromSeqno;
-    }
-    config.validate().map_err(|error| RunError::Failed(format!("gossipsub: {error}")))?;
-    // The bounds assume the smallest message.
-    let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
-    let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
-    let (config, validation) = (Arc::new(config), setup.hosts.validation.clone());
-    let network = &setup.scenario().network;
-    let (nodes, stalled, seed) = (network.nodes, network.stalled_periods.fraction(), setup.point.seed);
-    let node = move |host: u32| {
-        let (mut gossip, outbox) = host::gossipsub(&config, host);
-        if let Some(offset) = parameters.heartbeat_offset(&config, host, nodes) {
-            gossip.set_heartbeat_offset(offset);
+/// A protocol of the members of a stream.
+trait Planned: Member {
+    /// Returns the members, and the least bytes of a message's frame.
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem>;
+}
+
+type Members<M> = NodeFactory<Host<M>>;
+
+impl Planned for GossipMember {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+        let (scenario, network) = (plan.scenario, plan.network());
+        let signed = scenario.part::<Messages>().signed;
+        let stream = Arc::new(GossipStream::new(&messages.publishers, &messages.sizes, signed, plan.seed));
+        let parameters = scenario.part::<Parameters>().clone();
+        let mut config = parameters.build(None);
+        if network.validates {
+            config.validator = Some(ValidatorHook::deferred());
         }
-        let (validation, stalls) = (validation[host as usize], Stalls::new(stalled, host, seed));
-        (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation, stalls)), outbox)
-    };
-    world.run(Arc::new(node), frame.encoded_len() as u32, progress)
+        if signed {
+            // Messages carry signatures, but no node checks them.
+            config.authenticity =
+                Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
+            config.message_id = MessageIdFn::FromSeqno;
+        }
+        config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
+        // The bounds assume the smallest message.
+        let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
+        let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
+        let (config, validation) = (Arc::new(config), network.hosts.validation.clone());
+        let (nodes, seed) = (plan.nodes(), plan.seed);
+        let stalled = scenario.network.stalled_periods.fraction();
+        let members = move |host: u32| {
+            let (mut gossip, outbox) = host::gossipsub(&config, host);
+            if let Some(offset) = parameters.heartbeat_offset(&config, host, nodes) {
+                gossip.set_heartbeat_offset(offset);
+            }
+            let (validation, stalls) = (validation[host as usize], Stalls::new(stalled, host, seed));
+            (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation, stalls)), outbox)
+        };
+        Ok((Arc::new(members), frame.encoded_len() as u32))
+    }
 }
 
-/// Runs a baseline. Its bounds take the payload as the whole frame.
+impl Planned for BaselineMember<Plumtree> {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+        let config = Arc::new(baselines::plumtree(plan.scenario.part(), false));
+        let sending = config.common.clone();
+        Ok(baseline(plan.seed, messages, &sending, move |host, topic| {
+            Plumtree::new(Arc::clone(&config), identity_of(host), topic)
+        }))
+    }
+}
+
+impl Planned for BaselineMember<PubSub> {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+        let sending = plan.scenario.find::<FloodParameters>().cloned().unwrap_or_default();
+        let config = Arc::new(baselines::pubsub(&sending, false));
+        let is_random = plan.scenario.selected.protocol() == RANDOMSUB;
+        let size = is_random.then_some(plan.nodes() as usize);
+        let sending = config.common.clone();
+        Ok(baseline(plan.seed, messages, &sending, move |host, _| match size {
+            Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
+            None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
+        }))
+    }
+}
+
+/// Returns the members of a baseline. Its bounds take the payload as the whole frame.
 fn baseline<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static>(
-    world: World<'_>,
-    sending: Common,
-    progress: &mut dyn FnMut(Progress),
+    seed: u64,
+    messages: &Plan,
+    sending: &Common,
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
-) -> Result<MessagesMeasured, RunError>
-where
-    Host<BaselineMember<B>>: Simulated,
-{
-    let World { plan, setup, .. } = &world;
-    let bytes = plan.sizes.iter().min().copied().unwrap_or(0);
-    let stream = Arc::new(BaselineStream::new(&plan.publishers, &plan.sizes, setup.point.seed));
-    let node = move |host: u32| {
+) -> (Members<BaselineMember<B>>, u32) {
+    let bytes = messages.sizes.iter().min().copied().unwrap_or(0);
+    let stream = Arc::new(BaselineStream::new(&messages.publishers, &messages.sizes, seed));
+    let sending = sending.clone();
+    let members = move |host: u32| {
         let engine = engine(host, stream.topic.clone());
         let engine = engine.expect("the configuration differs from a default in valid values only");
         (Host::new(BaselineMember::new(engine, Arc::clone(&stream))), Outbox::new(sending.outbox_config()))
     };
-    world.run(Arc::new(node), bytes as u32, progress)
+    (Arc::new(members), bytes as u32)
 }
 
-/// The protocol-independent parts of a run.
-struct World<'a> {
-    setup: Setup<'a>,
-    graph: Graph,
-    plan: Plan,
-}
-
-impl World<'_> {
-    fn run<M: Member>(
-        self,
-        factory: NodeFactory<Host<M>>,
-        frame_bytes: u32,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<MessagesMeasured, RunError>
-    where
-        Host<M>: Simulated,
-    {
-        let Self { setup, graph, plan } = self;
-        let mut net = setup.network(factory)?;
-        setup.set_protocol(&mut net);
-        setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
-        setup.schedule_faults(&mut net);
-        let bounds = (frame_bytes, LATENCY_FLOOR);
-        let mut measured = MessagesMeasured::new(setup.point, &setup.hosts, (&graph, &plan), bounds);
-        for ((publisher, at), number) in plan.publishers.iter().zip(&plan.times).zip(0..) {
-            net.sim.command(Time::from_nanos(*at), *publisher, Publish(number));
-            measured.collector.published(number, *at);
-        }
-        let Messages { warm_up, cool_down, .. } = setup.scenario().part();
-        let (first_at, options) = (warm_up.nanos(), setup.options);
-        let last_at = plan.times.last().copied().unwrap_or(first_at);
-        let end_at = last_at + cool_down.nanos();
-        drop((setup, graph, plan));
-        let run = Run { first_at, last_at, end_at, before: Vec::new(), measured, members: PhantomData };
-        simulate(run, &mut net, options, |_, done| progress(done))
-    }
-}
-
-struct Run<M> {
+/// A stream of messages among members of one kind.
+pub(crate) struct Streaming<M: Member> {
+    members: Members<M>,
+    protocol: Arc<str>,
+    /// Nanoseconds of the run at which messages are published, with their publishers.
+    publications: Vec<(u64, u32)>,
     first_at: u64,
     /// Time of the last publication; `end_at` is the end of the wait for deliveries.
     last_at: u64,
@@ -302,29 +293,80 @@ struct Run<M> {
     /// Traffic of the hosts before the first publication.
     before: Vec<HostStats>,
     measured: MessagesMeasured,
-    members: PhantomData<fn() -> M>,
 }
 
-impl<M: Member> Stepped for Run<M> {
+impl<M: Planned> Experiment for Streaming<M>
+where
+    Host<M>: Simulated,
+{
     type App = Host<M>;
     type Measured = MessagesMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, Host<M>>) -> Result<Step, RunError> {
-        let (now, collector) = (net.now(), &self.measured.collector);
-        let quiet = now > collector.latest.max(self.last_at) + QUIET_NANOS;
-        if now >= self.end_at || quiet && collector.missing == 0 {
-            return Ok(Step::Over(self.end_at));
-        }
-        if now == self.first_at {
-            self.before = net.stats();
-            let meshes: usize = net.hosts().map(|host| net.sim.node(host).app.counts().mesh).sum();
-            self.measured.mesh_size = meshes as f64 / net.hosts().len() as f64;
-        }
-        let next = if now < self.first_at { self.first_at } else { self.end_at };
-        Ok(Step::Until((now + SLICE_NANOS).min(next)))
+    fn plan(plan: &experiment::Plan<'_>) -> Result<Self, Problem> {
+        let (scenario, network) = (plan.scenario, plan.network());
+        let messages =
+            Plan::of(scenario, network.inputs, plan.seed).map_err(|error| ("messages".to_owned(), error))?;
+        let (members, frame_bytes) = M::plan(plan, &messages)?;
+        let bounds = (frame_bytes, LATENCY_FLOOR);
+        let measured =
+            MessagesMeasured::new(network.point, network.hosts, (network.graph, &messages), bounds);
+        let Messages { warm_up, cool_down, .. } = scenario.part();
+        let first_at = warm_up.nanos();
+        let last_at = messages.times.last().copied().unwrap_or(first_at);
+        Ok(Self {
+            members,
+            protocol: run::protocol(scenario),
+            publications: messages.times.into_iter().zip(messages.publishers).collect(),
+            first_at,
+            last_at,
+            end_at: last_at + cool_down.nanos(),
+            before: Vec::new(),
+            measured,
+        })
     }
 
-    fn observe(&mut self, record: Record<Event>) {
+    fn hosts(&self) -> Members<M> {
+        Arc::clone(&self.members)
+    }
+
+    fn protocols(&self) -> Option<ProtocolOf> {
+        let protocol = Arc::clone(&self.protocol);
+        Some(Box::new(move |_, _| Arc::clone(&protocol)))
+    }
+
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: Members<M>,
+        local: Range<u32>,
+    ) -> Result<Simulation<Host<M>>, samara_sim::ConfigError> {
+        Simulated::simulation(config, hosts, factory, local)
+    }
+
+    fn start(&mut self, commands: &mut Commands<Host<M>>) {
+        for ((at, publisher), number) in self.publications.drain(..).zip(0..) {
+            commands.at(Time::from_nanos(at), publisher, Publish(number));
+            self.measured.collector.published(number, at);
+        }
+    }
+
+    fn step(&mut self, world: &mut dyn World<Host<M>>) -> Result<Step, RunError> {
+        let (now, collector) = (world.now().as_nanos(), &self.measured.collector);
+        let quiet = now > collector.latest.max(self.last_at) + QUIET_NANOS;
+        if now >= self.end_at || quiet && collector.missing == 0 {
+            return Ok(Step::Over(Time::from_nanos(self.end_at)));
+        }
+        if now == self.first_at {
+            self.before = world.traffic()?;
+            let counts = world.counters()?;
+            let meshes: usize = counts.iter().map(|counts| counts.mesh).sum();
+            self.measured.mesh_size = meshes as f64 / counts.len() as f64;
+        }
+        let next = if now < self.first_at { self.first_at } else { self.end_at };
+        Ok(Step::Until(Time::from_nanos((now + SLICE_NANOS).min(next))))
+    }
+
+    fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<M>>) {
         let collector = &mut self.measured.collector;
         match record.event {
             Event::Delivered { message, from } => {
@@ -346,24 +388,24 @@ impl<M: Member> Stepped for Run<M> {
         self.measured.main_time()
     }
 
-    fn progress(&self, net: &Net<'_, Host<M>>) -> Progress {
+    fn progress(&self, now: Time) -> Progress {
         let collector = &self.measured.collector;
         let expected = collector.expected();
         Progress {
-            share: net.now() as f64 / self.end_at as f64,
+            share: now.as_nanos() as f64 / self.end_at as f64,
             deliveries: Some(expected - collector.missing),
             deliveries_expected: Some(expected),
             ..Progress::default()
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host<M>>) -> Result<MessagesMeasured, RunError> {
+    fn measured(self, world: &mut dyn World<Host<M>>) -> Result<MessagesMeasured, RunError> {
         Ok(MessagesMeasured {
-            counts: net.hosts().map(|host| net.sim.node(host).app.counts()).collect(),
-            traffic: net.traffic_since(&self.before)?,
-            measured_nanos: net.now().saturating_sub(self.first_at),
-            withdrawn: net.withdrawn()?,
-            digest: net.digest_and_steps()?,
+            counts: world.counters()?,
+            traffic: since(&self.before, world.traffic()?),
+            measured_nanos: world.now().as_nanos().saturating_sub(self.first_at),
+            withdrawn: world.withdrawn()?,
+            digest: world.digest()?,
             ..self.measured
         })
     }

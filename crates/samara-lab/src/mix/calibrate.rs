@@ -9,9 +9,8 @@ use samara_scenario::{Inputs, ScenarioError};
 use samara_spec::mix::{CostsKind, Mix, PhaseCosts, WorkKind};
 use samara_spec::{Loaded, Overrides, RunSpec, load_source};
 
-use super::run::simulated;
-use crate::network;
-use crate::run::{RunError, RunOptions, Setup};
+use super::run::Teams;
+use crate::run::{Course, RunError, RunOptions};
 
 /// The last node and one other; a second of work or less in the smaller group.
 const TEAM: &str = r#"
@@ -70,11 +69,11 @@ fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
     }
     let options = RunOptions::new(1, &loaded.inputs);
     let failed = |error: RunError| ScenarioError::one("mix.costs", error.to_string());
-    let setup = Setup::new(point, options, point.scenario.network.nodes + 1).map_err(failed)?;
     let mut shared = Shared::of(point);
     shared.took = Some(Default::default());
     let shared = Arc::new(shared);
-    simulated(&setup, &network::transport(&point.scenario), &shared, |_, _| {}).map_err(failed)?;
+    let planned = Course::planned(point, options, |plan| Ok(Teams::new(plan, Arc::clone(&shared))));
+    planned.and_then(|course| course.run(None, &mut |_, _| {})).map_err(failed)?;
     let span = |(kind, mut took): (WorkKind, Vec<f64>)| {
         took.sort_by(f64::total_cmp);
         let low = took[(took.len() as f64 * LOW) as usize];

@@ -12,16 +12,18 @@ mod torture;
 
 pub use calibrate::measure_costs;
 
-use crate::family::{Family, boxed};
+use crate::family::Family;
 use crate::report::Results;
+use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::mix::FAMILY,
     metrics: metrics::MixMetrics::METRICS,
-    run: |point, options, watching| run::run(point, options, watching.progress, watching.rounds).map(boxed),
+    run: run::run,
     has_strict_bounds: false,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
+    lacks: &LACKS,
     ..Family::BASE
 };

@@ -155,8 +155,8 @@ mod tests {
 
     use super::*;
     use crate::explain::{Explain, Explained, Mode};
-    use crate::mix::run::run;
-    use crate::run::RunOptions;
+    use crate::mix::run::Teams;
+    use crate::run::{RunOptions, run_alone};
 
     /// The marks of a simulated run give the paths that the simulator has recorded: the same hops and
     /// latencies, and processor times that differ by what is in the pipeline.
@@ -168,7 +168,7 @@ mod tests {
             let loaded = samara_spec::load("mix-stream", &set, &[only.to_owned()], Some(1)).unwrap();
             let (inputs, explain) = (Inputs::default(), Explain::new(Mode::Auto));
             let options = RunOptions { explain: &explain, ..RunOptions::new(1, &inputs) };
-            let measured = run(&loaded.points[0], options, &mut |_| {}, &mut |_| {}).unwrap();
+            let measured = run_alone::<Teams>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
             let (marks, recorded) = (measured.explained(), explain.take().unwrap());
             let deliveries = |explained: &Explained| {
                 let rows = explained.rows.iter().filter(|row| row.is_delivery);

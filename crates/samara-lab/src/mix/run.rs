@@ -1,5 +1,7 @@
 //! A run of teams that mix batches.
 
+use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use samara_apps::Simulated;
@@ -7,8 +9,8 @@ use samara_apps::mix::{Act, Costs, Host, RoundEvent, Shared};
 use samara_engine::Time;
 use samara_mix::{Config, Ignored, MixFrame, Parameters};
 use samara_sim::{
-    Arrivals, Connection, Control, Hop, HostConfig, HostStats, Http2Config, Record, SimConfig, Transport,
-    Window,
+    Arrivals, ConfigError, Connection, Control, Hop, HostConfig, HostStats, Http2Config, NodeFactory, Record,
+    SimConfig, Simulation, Transport, Window,
 };
 use samara_spec::mix::Mix;
 use samara_spec::{FaultKind, Point, Scenario};
@@ -16,10 +18,11 @@ use samara_spec::{FaultKind, Point, Scenario};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use super::paths::{self, Pieces};
-use crate::explain::{ContentsOf, Delivered, Explained, MainTime, Without};
+use crate::experiment::{Commands, Experiment, Plan, Problem, Step, World};
+use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::{self, Hosts};
-use crate::results::Deliveries;
-use crate::run::{Net, Progress, RunError, RunOptions, SLICE_NANOS, Setup, Step, Stepped, simulate};
+use crate::results::{Deliveries, Measured};
+use crate::run::{Course, Progress, RunError, RunOptions, SLICE_NANOS, WatchSteps, run_alone, since};
 
 /// Time that a run continues after the last round, so that the last frames arrive.
 const DRAIN_NANOS: u64 = 2_000_000_000;
@@ -145,67 +148,33 @@ impl Mechanism {
 }
 
 /// Runs a point, and again without one mechanism after the other if the scenario requests it.
-///
-/// `watch` receives all events so far after each step of the first simulation.
 pub(crate) fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-    watch: &mut dyn FnMut(&Collector),
-) -> Result<MixMeasured, RunError> {
-    let mut setup = Setup::new(point, options, point.scenario.network.nodes + 1)?;
-    let mut transport = setup.config().transport;
+    watch: WatchSteps<'_>,
+) -> Result<Box<dyn Measured>, RunError> {
     let has_mechanisms = point.scenario.part::<Mix>().mechanisms && options.explain.without.is_none();
     let mechanisms = if has_mechanisms { &Mechanism::ALL[..] } else { &[] };
     let runs = 1.0 + mechanisms.len() as f64;
-    let mut shared = |number: usize, done: Progress| {
-        progress(Progress { share: (number as f64 + done.share) / runs, ..done });
-    };
-    let state = || {
-        let mut shared = Shared::of(point);
-        if options.explain.without == Some(Without::Processing) {
-            shared.costs = Costs::default();
+    let of_all =
+        |number: usize, done: Progress| Progress { share: (number as f64 + done.share) / runs, ..done };
+    let mut measured = run_alone::<Teams>(point, options, &mut |done, state| watch(of_all(0, done), state))?;
+    for number in 1..=mechanisms.len() {
+        let mut course = Course::<Teams>::plan(point, options)?;
+        for mechanism in &mechanisms[..number] {
+            mechanism.remove(&mut course.config.transport, &mut course.setup.hosts.configs);
         }
-        Arc::new(shared)
-    };
-    let mut measured = simulated(&setup, &transport, &state(), |told, done| {
-        watch(told);
-        shared(0, done);
-    })?;
-    for (number, mechanism) in mechanisms.iter().enumerate() {
-        mechanism.remove(&mut transport, &mut setup.hosts.configs);
-        let without = simulated(&setup, &transport, &state(), |_, done| shared(number + 1, done))?;
-        measured.without_ms.push(first_hop_ms(&without.told));
+        let without = course.run(None, &mut |done, _| watch(of_all(number, done), None))?;
+        measured.without_ms.extend(without.map(|without| first_hop_ms(&without.told)));
     }
-    Ok(measured)
+    Ok(Box::new(measured))
 }
 
-pub(super) fn simulated(
-    setup: &Setup<'_>,
-    transport: &Transport,
-    shared: &Arc<Shared>,
-    mut watch: impl FnMut(&Collector, Progress),
-) -> Result<MixMeasured, RunError> {
-    let (mix, factory) = (setup.scenario().part(), Arc::clone(shared));
-    let sim = Host::simulation(
-        SimConfig { transport: transport.clone(), ..setup.config() },
-        setup.host_configs(),
-        Arc::new(move |host| Host::new(host, &factory)),
-        0..setup.hosts.configs.len() as u32,
-    );
-    let mut net = Net::new(sim.map_err(|error| RunError::Failed(error.to_string()))?, None);
-    setup.schedule_faults(&mut net);
-    let told = Collector::default();
-    let last = ((0, 0), 0);
-    let run =
-        Run { setup, mix, shared, told, before: None, begun: 0, last, next_batch: u64::MAX, drained: None };
-    simulate(run, &mut net, setup.options, |run, done| watch(&run.told, done))
-}
-
-struct Run<'a> {
-    setup: &'a Setup<'a>,
-    mix: &'a Mix,
-    shared: &'a Shared,
+/// Teams of a pool that mix batches.
+pub(crate) struct Teams {
+    point: Point,
+    mix: Mix,
+    shared: Arc<Shared>,
     told: Collector,
     /// Traffic of the hosts when the sender began.
     before: Option<Vec<HostStats>>,
@@ -218,15 +187,29 @@ struct Run<'a> {
     drained: Option<(u64, Vec<HostStats>)>,
 }
 
-impl Run<'_> {
+impl Teams {
+    pub(super) fn new(plan: &Plan<'_>, shared: Arc<Shared>) -> Self {
+        Self {
+            point: plan.network().point.clone(),
+            mix: plan.scenario.part::<Mix>().clone(),
+            shared,
+            told: Collector::default(),
+            before: None,
+            begun: 0,
+            last: ((0, 0), 0),
+            next_batch: u64::MAX,
+            drained: None,
+        }
+    }
+
     fn nodes(&self) -> u32 {
-        self.setup.scenario().network.nodes
+        self.point.scenario.network.nodes
     }
 
     /// Returns the sum of all timeouts. The run gives up if no round makes progress for longer.
     fn patience(&self) -> u64 {
         let Parameters { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
-            self.setup.scenario().part();
+            self.point.scenario.part();
         let spans = [
             precomputation_timeout,
             realtime_timeout,
@@ -241,52 +224,82 @@ impl Run<'_> {
 
     /// With `mix.interval`, hands in a batch if one is due and a round is ready. Returns the time of
     /// the next step.
-    fn submit(&mut self, now: u64, net: &mut Net<'_, Host>) -> u64 {
+    fn submit(&mut self, now: u64, world: &mut dyn World<Host>) -> Result<u64, RunError> {
         let interval = self.mix.interval.nanos();
         if interval == 0 || self.next_batch == u64::MAX {
-            return now + SLICE_NANOS;
+            return Ok(now + SLICE_NANOS);
         }
         if now >= self.next_batch
             && let Some(round) = self.told.open.pop_front()
         {
-            net.sim.command(Time::from_nanos(now), self.told.rounds[&round].nodes[0], Act::Submit(round));
+            let first = self.told.rounds[&round].nodes[0];
+            world.command(Time::from_nanos(now), first, Act::Submit(round))?;
             self.next_batch = now + interval;
         }
-        self.next_batch.max(now + WAIT_NANOS)
+        Ok(self.next_batch.max(now + WAIT_NANOS))
     }
 }
 
-impl Stepped for Run<'_> {
+impl Experiment for Teams {
     type App = Host;
     type Measured = MixMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, Host>) -> Result<Step, RunError> {
-        let now = net.now();
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
+        let network = plan.network();
+        let mut shared = Shared::of(network.point);
+        if network.is_instant {
+            shared.costs = Costs::default();
+        }
+        Ok(Self::new(plan, Arc::new(shared)))
+    }
+
+    fn hosts(&self) -> NodeFactory<Host> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |host| Host::new(host, &shared))
+    }
+
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<Host>,
+        local: Range<u32>,
+    ) -> Result<Simulation<Host>, ConfigError> {
+        Simulated::simulation(config, hosts, factory, local)
+    }
+
+    fn step(&mut self, world: &mut dyn World<Host>) -> Result<Step, RunError> {
+        let now = world.now().as_nanos();
         if let Some((until, _)) = &self.drained {
-            return Ok(Step::Over(*until));
+            return Ok(Step::Over(Time::from_nanos(*until)));
         }
         let reached = (self.told.ready, self.told.ended);
         if reached != self.last.0 {
             self.last = (reached, now);
         }
         if self.told.ended >= self.mix.rounds as usize || now > self.last.1 + self.patience() {
-            let mut traffic = net.traffic_since(self.before.as_deref().unwrap_or_default())?;
+            let mut traffic = since(self.before.as_deref().unwrap_or_default(), world.traffic()?);
             traffic.truncate(self.nodes() as usize);
             self.drained = Some((now + DRAIN_NANOS, traffic));
-            return Ok(Step::Until(now + DRAIN_NANOS));
+            return Ok(Step::Until(Time::from_nanos(now + DRAIN_NANOS)));
         }
         if self.before.is_none() && self.told.ready >= self.mix.stock() as usize {
-            self.before = Some(net.stats());
+            self.before = Some(world.traffic()?);
             self.begun = now;
             self.shared.begin();
-            (0..self.nodes()).for_each(|host| net.sim.command(Time::from_nanos(now), host, Act::Begin));
+            for host in 0..self.nodes() {
+                world.command(Time::from_nanos(now), host, Act::Begin)?;
+            }
             self.next_batch = now;
         }
-        Ok(Step::Until(self.submit(now, net)))
+        Ok(Step::Until(Time::from_nanos(self.submit(now, world)?)))
     }
 
-    fn observe(&mut self, record: Record<RoundEvent>) {
+    fn observe(&mut self, record: Record<RoundEvent>, _: &mut Commands<Host>) {
         self.told.take(record);
+    }
+
+    fn state(&self) -> Option<&dyn Any> {
+        Some(&self.told)
     }
 
     fn contents(&self) -> Option<ContentsOf<MixFrame>> {
@@ -318,7 +331,7 @@ impl Stepped for Run<'_> {
         main_time()
     }
 
-    fn progress(&self, _: &Net<'_, Host>) -> Progress {
+    fn progress(&self, _: Time) -> Progress {
         let (ready, ended, rounds) = (self.told.ready, self.told.ended, self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
@@ -329,9 +342,9 @@ impl Stepped for Run<'_> {
         }
     }
 
-    fn measured(self, net: &mut Net<'_, Host>) -> Result<MixMeasured, RunError> {
-        let digest = net.digest_and_steps()?;
-        let metrics = || net.hosts().map(|host| net.sim.node(host).metrics());
+    fn measured(self, world: &mut dyn World<Host>) -> Result<MixMeasured, RunError> {
+        let (digest, metrics) = (world.digest()?, world.counters()?);
+        let metrics = || metrics.iter();
         let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
         let (until, traffic) = self.drained.unwrap_or_default();
         let ends = self.told.rounds.values().filter_map(|row| row.ended);
@@ -339,7 +352,7 @@ impl Stepped for Run<'_> {
             traffic,
             begun: self.begun,
             over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),
-            harm: harm(self.setup.scenario(), self.setup.point.seed, &self.shared.config),
+            harm: harm(&self.point.scenario, self.point.seed, &self.shared.config),
             processors: Vec::new(),
             ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
             resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
@@ -349,10 +362,10 @@ impl Stepped for Run<'_> {
             deliveries: self.told.deliveries(),
             told: self.told,
             without_ms: Vec::new(),
-            point: self.setup.point.clone(),
+            point: self.point,
             config: (*self.shared.config).clone(),
             costs: self.shared.costs,
-            hosts: self.setup.hosts.clone(),
+            hosts: world.setting().1.clone(),
         })
     }
 }

@@ -7,16 +7,18 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
-use crate::family::{Family, boxed};
+use crate::family::Family;
 use crate::report::Results;
+use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
-    run: |point, options, watching| run::run(point, options, watching.progress).map(boxed),
+    run: Family::runs::<run::Pooling>,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,
     beside_first: &["bytes_saved_factor", "copies_saved_factor"],
+    lacks: &LACKS,
     ..Family::BASE
 };

@@ -1,28 +1,30 @@
 //! Runs a point of a scenario in the simulator.
 
 pub(crate) mod baselines;
-mod experiment;
+mod course;
 mod net;
+mod setup;
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use samara_sim::{Ranks, RivalStats};
+use samara_gossipsub::config::Parameters;
+use samara_sim::{HostStats, Ranks, RivalStats};
 use thiserror::Error;
 
 use crate::explain::{Explain, Explained, Mode, PATHS};
-use crate::family::{self, RunDistributed, Watching};
-use crate::mix::measure::Collector as Rounds;
+use crate::family::{self, RunDistributed};
 use crate::network::Hosts;
 use crate::results::{Measured, Outcome, Table};
 use crate::torture::Broken;
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, Point, Scenario};
 
-pub(crate) use experiment::{Setup, Step, Stepped, simulate};
-pub(crate) use net::{Net, Others};
+pub(crate) use course::{Course, WatchSteps, run_alone, run_as_one_of};
+pub(crate) use setup::Setup;
 
 pub use crate::columns::run::{ColumnsMeasured, least_frame_bytes};
 pub use crate::group::run::{GroupMeasured, MemberOutcomes, Suspicion};
@@ -101,27 +103,36 @@ pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 /// Time that a complete run continues after the last copy, so that late duplicates are counted.
 pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
 
+/// Returns the version of GossipSub that all pairs of hosts agree on.
+pub(crate) fn protocol(scenario: &Scenario) -> Arc<str> {
+    scenario.find::<Parameters>().cloned().unwrap_or_default().version.protocol().into()
+}
+
+/// Returns the traffic of each host since an earlier count; all of it without one.
+pub(crate) fn since(before: &[HostStats], now: Vec<HostStats>) -> Vec<HostStats> {
+    let since = |(at, now): (usize, HostStats)| before.get(at).map_or(now, |before| now.since(before));
+    now.into_iter().enumerate().map(since).collect()
+}
+
 /// Runs a point. `progress` receives the progress after each slice of virtual time.
 pub fn run(
     point: &Point,
     options: RunOptions<'_>,
-    progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Box<dyn Measured>, RunError> {
-    run_seen(point, options, progress, |_| {})
+    run_seen(point, options, |done, _| progress(done))
 }
 
-/// Runs a point like [`run`]. With teams that mix batches, `rounds` receives all events of hosts
-/// after each slice.
+/// Runs a point like [`run`]. `watch` also receives the [state](crate::experiment::Experiment::state)
+/// of the experiment, if it has one.
 pub fn run_seen(
     point: &Point,
     options: RunOptions<'_>,
-    mut progress: impl FnMut(Progress),
-    mut rounds: impl FnMut(&Rounds),
+    mut watch: impl FnMut(Progress, Option<&dyn Any>),
 ) -> Result<Box<dyn Measured>, RunError> {
-    let watching = Watching { progress: &mut progress, rounds: &mut rounds };
     let rivals = Mutex::default();
     let options = RunOptions { rivals: &rivals, ..options };
-    let measured = (family::of(&point.scenario).run)(point, options, watching)?;
+    let measured = (family::of(&point.scenario).run)(point, options, &mut watch)?;
     let rivals = std::mem::take(&mut *lock(&rivals));
     let (explained, is_on) = (options.explain.take(), options.explain.is_on());
     if explained.is_none() && !is_on && rivals.is_empty() {
@@ -206,7 +217,7 @@ pub fn run_distributed(
     ranks: &mut dyn Ranks,
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
-    distributed(&point.scenario)?(point, options, ranks, &mut progress)
+    distributed(&point.scenario)?(point, options, ranks, &mut |done, _| progress(done))
 }
 
 /// Number of nodes above which runs are sequential, each on all threads, because of their memory.
@@ -221,8 +232,8 @@ pub trait Watch: Sync {
 pub trait WatchRun {
     fn progress(&mut self, progress: Progress);
 
-    /// Receives all events of hosts so far. Only called for teams that mix batches.
-    fn rounds(&mut self, _events: &Rounds) {}
+    /// Receives the [state](crate::experiment::Experiment::state) of an experiment that has one.
+    fn state(&mut self, _state: &dyn Any) {}
 
     /// Receives the complete measurements and the outcome.
     ///
@@ -266,14 +277,16 @@ pub fn run_all<W: Watch>(
             let options = RunOptions { stop, explain, ..RunOptions::new(threads, &loaded.inputs) };
             let watched = RefCell::new(watch.begin(point));
             let ended = Cell::new(None);
-            let progress = |progress: Progress| {
+            let seen = |progress: Progress, state: Option<&dyn Any>| {
                 ended.set(progress.virtual_nanos);
-                watched.borrow_mut().progress(progress);
+                let mut watched = watched.borrow_mut();
+                watched.progress(progress);
+                if let Some(state) = state {
+                    watched.state(state);
+                }
             };
             // A protocol of somebody else may panic. The panic has written its place and message.
-            let done = catch_unwind(AssertUnwindSafe(|| {
-                run_seen(point, options, progress, |told| watched.borrow_mut().rounds(told))
-            }));
+            let done = catch_unwind(AssertUnwindSafe(|| run_seen(point, options, seen)));
             let done = done.unwrap_or_else(|_| {
                 let text = format!(
                     "the protocol or the simulator has panicked with seed {}; RUST_BACKTRACE=1 shows the calls, and \

@@ -3,10 +3,17 @@
 use std::ops::Range;
 
 use samara_apps::Codec;
-use samara_engine::{Engine, Time};
-use samara_sim::{Drops, HostStats, RankError, Ranks, Reader, Record, Simulation, digest_of};
+use samara_engine::Time;
+use samara_engine::outbox::Lane;
+use samara_sim::{
+    App, ConnectionStats, Drops, GateStats, HostStats, RankError, Ranks, Reader, Record, Simulation,
+    digest_of,
+};
+use samara_spec::Point;
 
-use super::{Audit, RunError};
+use super::{Audit, RunError, SLICE_NANOS, Setup};
+use crate::experiment::{Commands, World};
+use crate::network::{self, Hosts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -15,55 +22,47 @@ pub(crate) enum Next {
     On,
 }
 
-/// A network or a part of it.
-///
-/// All processes call the methods in the same order. The first process receives values of the whole
-/// network, the others receive none.
-pub(crate) struct Net<'a, N: Engine> {
-    pub(crate) sim: Simulation<N>,
-    others: Option<Others<'a, N>>,
+/// A simulated network, or a part of it.
+pub(super) struct Net<'a, A: App> {
+    pub(super) sim: Simulation<A>,
+    others: Option<Others<'a, A>>,
+    setup: &'a Setup<'a>,
 }
 
-/// The other processes, and the codec of frames and events between them.
-pub(crate) type Others<'a, N> = (&'a mut dyn Ranks, Box<dyn Codec<N>>);
+/// The other processes, and the codec between them.
+type Others<'a, A> = (&'a mut dyn Ranks, Box<dyn Codec<A>>);
 
-impl<'a, N: Engine> Net<'a, N> {
-    pub(crate) fn new(sim: Simulation<N>, others: Option<Others<'a, N>>) -> Self {
-        Self { sim, others }
-    }
-
-    /// Returns the nanoseconds since the start of the run.
-    pub(crate) fn now(&self) -> u64 {
-        self.sim.now().as_nanos()
+impl<'a, A: App> Net<'a, A> {
+    pub(super) fn new(sim: Simulation<A>, others: Option<Others<'a, A>>, setup: &'a Setup<'a>) -> Self {
+        Self { sim, others, setup }
     }
 
     /// Returns true in the process that collects the results.
-    pub(crate) fn is_first(&self) -> bool {
+    pub(super) fn is_first(&self) -> bool {
         self.others.as_ref().is_none_or(|(ranks, _)| ranks.rank() == 0)
     }
 
     /// Returns true if this process simulates all hosts.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         self.others.is_none()
     }
 
-    pub(crate) fn hosts(&self) -> Range<u32> {
+    pub(super) fn hosts(&self) -> Range<u32> {
         self.sim.local_hosts()
     }
 
-    /// Returns the traffic of this process's hosts so far.
-    pub(crate) fn stats(&self) -> Vec<HostStats> {
-        self.hosts().map(|host| *self.sim.stats(host)).collect()
+    /// Issues the commands that the experiment has collected.
+    pub(super) fn issue(&mut self, commands: &mut Commands<A>) -> Result<(), RunError> {
+        commands.0.drain(..).try_for_each(|(at, host, command)| self.command(at, host, command))
     }
 
     /// Simulates up to a time and passes the events of all hosts to the first process, ordered by
     /// time, then by host.
-    pub(crate) fn run_until(
+    pub(super) fn run_until(
         &mut self,
-        until: u64,
-        mut observe: impl FnMut(Record<N::Event>),
+        until: Time,
+        mut observe: impl FnMut(Record<A::Event>),
     ) -> Result<(), RunError> {
-        let until = Time::from_nanos(until);
         let Some((ranks, codec)) = &mut self.others else {
             self.sim.run_until(until, observe);
             return Ok(());
@@ -76,14 +75,7 @@ impl<'a, N: Engine> Net<'a, N> {
             .map_err(distributed)?;
         let parts = self.gather(own)?;
         let Some((_, codec)) = &self.others else { return Ok(()) };
-        let mut records = Vec::new();
-        for (from, bytes) in parts.into_iter().enumerate() {
-            let mut reader = Reader::new(&bytes);
-            while !reader.is_empty() {
-                let record = read_record(&**codec, &mut reader);
-                records.push(record.ok_or(RankError::Garbled { from }).map_err(distributed)?);
-            }
-        }
+        let mut records = read_all(&parts, |reader| read_record(&**codec, reader))?;
         records.sort_by_key(|record| (record.at, record.host));
         records.into_iter().for_each(&mut observe);
         Ok(())
@@ -93,7 +85,7 @@ impl<'a, N: Engine> Net<'a, N> {
     ///
     /// The first process decides whether the run is over. An interruption of any process interrupts
     /// all.
-    pub(crate) fn agree(&mut self, own: Next) -> Result<Next, RunError> {
+    pub(super) fn agree(&mut self, own: Next) -> Result<Next, RunError> {
         let is_first = self.is_first();
         let Some((ranks, _)) = &mut self.others else { return Ok(own) };
         let own = match own {
@@ -109,9 +101,9 @@ impl<'a, N: Engine> Net<'a, N> {
     }
 
     /// Returns the totals of the run, if this process simulates all hosts.
-    pub(crate) fn audit(&self) -> Option<Audit> {
+    pub(super) fn audit(&self) -> Option<Audit> {
         self.is_alone().then(|| {
-            let mut audit = Audit { virtual_nanos: self.now(), ..Audit::default() };
+            let mut audit = Audit { virtual_nanos: self.sim.now().as_nanos(), ..Audit::default() };
             for host in self.hosts() {
                 let (stats, outbox) = (self.sim.stats(host), self.sim.outbox(host));
                 // A stale packet was received, if its host was up. Drops before the uplink were not sent.
@@ -131,64 +123,17 @@ impl<'a, N: Engine> Net<'a, N> {
                 audit.frames_sent += stats.frames_sent.frames;
                 audit.frames_received += stats.frames_received.frames;
                 audit.frames_lost += stats.frames_lost;
-                let lanes = (0..outbox.lanes()).map(|lane| samara_engine::outbox::Lane(lane as u8));
+                let lanes = (0..outbox.lanes()).map(|lane| Lane(lane as u8));
                 audit.unbalanced += lanes.filter(|lane| !outbox.counters(*lane).add_up()).count() as u64;
             }
             audit
         })
     }
 
-    pub(crate) fn sum<const N2: usize>(&mut self, own: [u64; N2]) -> Result<[u64; N2], RunError> {
-        let mut sums = [0; N2];
-        for bytes in self.gather(own.iter().flat_map(|value| value.to_le_bytes()).collect())? {
-            let mut reader = Reader::new(&bytes);
-            sums.iter_mut().for_each(|sum| *sum += reader.u64().unwrap_or(0));
-        }
-        Ok(sums)
-    }
-
-    /// Returns the values of the only process that has some.
-    pub(crate) fn of_one(&mut self, own: &[f64]) -> Result<Vec<f64>, RunError> {
-        let bytes = self.gather(own.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect())?;
-        let bits = bytes.concat();
-        Ok(bits.as_chunks().0.iter().map(|bits| f64::from_bits(u64::from_le_bytes(*bits))).collect())
-    }
-
-    /// Returns the traffic of all processes' hosts since earlier counts of this process's hosts.
-    pub(crate) fn traffic_since(&mut self, before: &[HostStats]) -> Result<Vec<HostStats>, RunError> {
-        let own = self.stats().into_iter().enumerate();
-        let own: Vec<HostStats> =
-            own.map(|(at, now)| before.get(at).map_or(now, |before| now.since(before))).collect();
-        if self.is_alone() {
-            return Ok(own);
-        }
-        let mut bytes = Vec::new();
-        own.iter().for_each(|stats| stats.write(&mut bytes));
-        let mut all = Vec::new();
-        for bytes in self.gather(bytes)? {
-            let mut reader = Reader::new(&bytes);
-            all.extend(std::iter::from_fn(|| HostStats::read(&mut reader)));
-        }
-        Ok(all)
-    }
-
-    /// Returns the number of copies that the outboxes of all hosts withdrew.
-    pub(crate) fn withdrawn(&mut self) -> Result<u64, RunError> {
-        let of_host = |host| {
-            let outbox = self.sim.outbox(host);
-            let lanes = (0..outbox.lanes()).map(|lane| samara_engine::outbox::Lane(lane as u8));
-            lanes.map(|lane| outbox.counters(lane).withdrawn.copies).sum::<u64>()
-        };
-        let own = self.hosts().map(of_host).sum();
-        Ok(self.sum([own])?[0])
-    }
-
-    pub(crate) fn digest_and_steps(&mut self) -> Result<(u64, u64), RunError> {
-        let own = self.sim.digests().flat_map(u64::to_le_bytes).collect();
-        let all = self.gather(own)?.concat();
-        let digest = digest_of(all.as_chunks().0.iter().map(|digest| u64::from_le_bytes(*digest)));
-        let [steps] = self.sum([self.sim.steps()])?;
-        Ok((digest, steps))
+    /// Returns the sum over all processes.
+    fn sum(&mut self, own: u64) -> Result<u64, RunError> {
+        let parts = self.gather(own.to_le_bytes().to_vec())?;
+        Ok(read_all(&parts, |reader| reader.u64())?.into_iter().sum())
     }
 
     /// Sends bytes to the first process, which receives those of all processes in order.
@@ -200,17 +145,115 @@ impl<'a, N: Engine> Net<'a, N> {
     }
 }
 
+impl<A: App> World<A> for Net<'_, A> {
+    fn now(&self) -> Time {
+        self.sim.now()
+    }
+
+    fn setting(&self) -> (&Point, &Hosts) {
+        (self.setup.point, &self.setup.hosts)
+    }
+
+    fn slice_nanos(&self) -> u64 {
+        network::least_latency_nanos(&self.setup.hosts).clamp(1_000_000, SLICE_NANOS)
+    }
+
+    fn command(&mut self, at: Time, host: u32, command: A::Command) -> Result<(), RunError> {
+        let hosts = self.setup.hosts.configs.len();
+        if host as usize >= hosts {
+            let message = format!("a command goes to host {host}, but the hosts are 0 to {}", hosts - 1);
+            return Err(RunError::Failed(message));
+        }
+        self.sim.command(at.max(self.sim.now()), host, command);
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Vec<A::Counters>, RunError> {
+        let own = self.hosts().map(|host| self.sim.node(host).counters());
+        let Some((_, codec)) = &self.others else { return Ok(own.collect()) };
+        let mut bytes = Vec::new();
+        own.for_each(|counters| codec.write_counters(&counters, &mut bytes));
+        let parts = self.gather(bytes)?;
+        let Some((_, codec)) = &self.others else { return Ok(Vec::new()) };
+        read_all(&parts, |reader| codec.read_counters(reader))
+    }
+
+    fn traffic(&mut self) -> Result<Vec<HostStats>, RunError> {
+        let own: Vec<HostStats> = self.hosts().map(|host| *self.sim.stats(host)).collect();
+        if self.is_alone() {
+            return Ok(own);
+        }
+        let mut bytes = Vec::new();
+        own.iter().for_each(|stats| stats.write(&mut bytes));
+        read_all(&self.gather(bytes)?, HostStats::read)
+    }
+
+    fn withdrawn(&mut self) -> Result<u64, RunError> {
+        let of_host = |host| {
+            let outbox = self.sim.outbox(host);
+            let lanes = (0..outbox.lanes()).map(|lane| Lane(lane as u8));
+            lanes.map(|lane| outbox.counters(lane).withdrawn.copies).sum::<u64>()
+        };
+        let own: u64 = self.hosts().map(of_host).sum();
+        self.sum(own)
+    }
+
+    fn windows(&mut self, host: u32) -> Result<Vec<f64>, RunError> {
+        let mut own = Vec::new();
+        if self.hosts().contains(&host) {
+            let peers = 0..self.setup.hosts.configs.len() as u32;
+            own.extend(
+                peers
+                    .filter_map(|peer| self.sim.handle_of(host, peer))
+                    .map(|peer| self.sim.congestion_window(host, peer)),
+            );
+        }
+        let bytes = own.iter().flat_map(|window| window.to_bits().to_le_bytes()).collect();
+        read_all(&self.gather(bytes)?, |reader| reader.u64().map(f64::from_bits))
+    }
+
+    fn connections(&self) -> Vec<Option<ConnectionStats>> {
+        self.hosts().map(|host| self.sim.connection_stats(host).cloned()).collect()
+    }
+
+    fn gateways(&self) -> Vec<[GateStats; 2]> {
+        (0..).map_while(|region| self.sim.gateway_stats(region)).collect()
+    }
+
+    fn digest(&mut self) -> Result<(u64, u64), RunError> {
+        let own = self.sim.digests().flat_map(u64::to_le_bytes).collect();
+        let digest = digest_of(read_all(&self.gather(own)?, |reader| reader.u64())?);
+        let steps = self.sum(self.sim.steps())?;
+        Ok((digest, steps))
+    }
+}
+
+/// Reads all values of the parts of the processes, in order.
+fn read_all<T>(
+    parts: &[Vec<u8>],
+    mut read: impl FnMut(&mut Reader<'_>) -> Option<T>,
+) -> Result<Vec<T>, RunError> {
+    let mut values = Vec::new();
+    for (from, bytes) in parts.iter().enumerate() {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            values.push(read(&mut reader).ok_or(RankError::Garbled { from }).map_err(distributed)?);
+        }
+    }
+    Ok(values)
+}
+
 fn distributed(error: RankError) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-fn write_record<N: Engine>(codec: &dyn Codec<N>, record: &Record<N::Event>, out: &mut Vec<u8>) {
+fn write_record<A: App>(codec: &dyn Codec<A>, record: &Record<A::Event>, out: &mut Vec<u8>) {
     out.extend_from_slice(&record.at.as_nanos().to_le_bytes());
     out.extend_from_slice(&record.host.to_le_bytes());
     codec.write_event(&record.event, out);
 }
 
-fn read_record<N: Engine>(codec: &dyn Codec<N>, reader: &mut Reader<'_>) -> Option<Record<N::Event>> {
+fn read_record<A: App>(codec: &dyn Codec<A>, reader: &mut Reader<'_>) -> Option<Record<A::Event>> {
     let (at, host) = (Time::from_nanos(reader.u64()?), reader.u32()?);
     Some(Record { at, host, event: codec.read_event(reader)? })
 }

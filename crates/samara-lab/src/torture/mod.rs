@@ -69,7 +69,7 @@ impl Source {
             return if draws(family) {
                 Ok(vec![Self::Family(family)])
             } else {
-                Err(format!("[{name}] draws no scenarios; implement Experiment::draw, or name a scenario"))
+                Err(format!("[{name}] draws no scenarios; its Family has no `draw`; name a scenario"))
             };
         }
         let families: Vec<&str> = family::all().iter().map(|family| family.spec.section).collect();

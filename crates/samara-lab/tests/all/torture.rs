@@ -1,19 +1,21 @@
 //! The search for broken promises.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use samara_engine::outbox::{Lane, LaneConfig, OutboxConfig};
-use samara_engine::{Context, Engine, Frame, Input, PeerId};
+use samara_engine::{Context, Engine, Frame, Input, Outbox, PeerId, Time};
 use samara_lab::expect::Expectation;
-use samara_lab::experiment::{Commands, Experiment, Plan};
+use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::explain::Mode;
 use samara_lab::family::{Family, register};
+use samara_lab::network;
 use samara_lab::results::{Measured, Outcome};
-use samara_lab::run::{Progress, Watch, WatchRun, run_all};
+use samara_lab::run::{Progress, RunError, Watch, WatchRun, run_all};
 use samara_lab::torture::{Broken, Draw, FaultKind, Options, Source, Tally, Violation, search};
 use samara_scenario::Inputs;
-use samara_sim::{HostStats, Record};
+use samara_sim::{App, NodeFactory, Record};
+use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use samara_spec::{Overrides, Point, load_source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,62 +107,77 @@ struct Fragile {
     count: u32,
 }
 
-impl Experiment for Fragile {
-    const SECTION: &'static str = "fragile";
-    const PROTOCOL: &'static str = "fragile";
-    const METRICS: &'static [samara_lab::metric::Metric] = Figures::METRICS;
-    type Spec = Keys;
-    type Parameters = Keys;
-    type App = Node;
-    type Metrics = Figures;
+impl App for Node {
+    type Counters = ();
 
-    fn plan(plan: &Plan<'_>) -> Result<Self, (String, String)> {
+    fn counters(&self) {}
+}
+
+impl Experiment for Fragile {
+    type App = Node;
+    type Measured = Measurements;
+
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
         Ok(Self { nodes: plan.nodes(), count: plan.scenario.part::<Keys>().count })
     }
 
-    fn hosts(&self) -> impl Fn(u32) -> (Node, OutboxConfig) + Send + Sync + 'static {
+    fn hosts(&self) -> NodeFactory<Node> {
         let lanes = || vec![LaneConfig::unbounded("all", 0)];
         let panics = self.count == PANICS;
-        move |_| (Node { panics }, OutboxConfig { dispatch: Default::default(), lanes: lanes() })
+        Arc::new(move |_| {
+            (Node { panics }, Outbox::new(OutboxConfig { dispatch: Default::default(), lanes: lanes() }))
+        })
     }
-
-    fn start(&mut self, _: &mut Commands<Node>) {}
 
     fn observe(&mut self, _: Record<()>, _: &mut Commands<Node>) {}
 
-    fn share_done(&self, now: samara_engine::Time) -> f64 {
-        now.as_nanos() as f64 / 2e9
+    fn progress(&self, now: Time) -> Progress {
+        Progress { share: now.as_nanos() as f64 / 2e9, ..Progress::default() }
     }
 
-    fn draw(draw: &mut Draw) -> bool {
-        draw.network(2..=20);
-        draw.topology();
-        if draw.has("network.loss") {
-            draw.set("transport.kind", "quic");
-        }
-        let count = draw.number(1..=100);
-        draw.set("fragile.count", count);
-        let most = draw.nodes() / 2;
-        draw.faults(&[FaultKind::Crash, FaultKind::Slow], (0.0, 2.0), most);
-        true
-    }
-
-    fn invariants(&self, harmed: &[bool]) -> Vec<Broken> {
+    fn measured(self, world: &mut dyn World<Node>) -> Result<Measurements, RunError> {
+        let (point, _) = world.setting();
+        let harmed = network::harmed(&point.scenario, point.seed);
         let is_broken = self.nodes >= 4 && self.count >= 5 && harmed.contains(&true);
         let found =
             || format!("{} nodes, {} harmed", self.nodes, harmed.iter().filter(|harmed| **harmed).count());
-        Broken::unless(!is_broken, "nothing breaks", found).into_iter().collect()
-    }
-
-    fn metrics(self, _: &[HostStats]) -> Figures {
-        Figures { nodes: self.nodes }
+        let broken = Broken::unless(!is_broken, "nothing breaks", found).into_iter().collect();
+        Measurements::new(world, &Figures { nodes: self.nodes }, broken)
     }
 }
+
+fn draw(draw: &mut Draw) -> bool {
+    draw.network(2..=20);
+    draw.topology();
+    if draw.has("network.loss") {
+        draw.set("transport.kind", "quic");
+    }
+    let count = draw.number(1..=100);
+    draw.set("fragile.count", count);
+    let most = draw.nodes() / 2;
+    draw.faults(&[FaultKind::Crash, FaultKind::Slow], (0.0, 2.0), most);
+    true
+}
+
+const FAMILY: Family = Family {
+    spec: &FamilySpec {
+        section: "fragile",
+        content: PartType::of::<Keys>(),
+        protocols: &[ProtocolKind::of::<Keys>("fragile")],
+        unused: &[NO_CHANNELS, NO_UNSENT],
+        check: check::<Fragile>,
+        ..FamilySpec::BASE
+    },
+    metrics: Figures::METRICS,
+    run: Family::runs::<Fragile>,
+    draw,
+    ..Family::BASE
+};
 
 /// Registers the experiment for all tests.
 fn fragile() {
     static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| register(Family::of::<Fragile>()));
+    REGISTERED.call_once(|| register(FAMILY));
 }
 
 struct Blind;

@@ -4,19 +4,23 @@ mod clients;
 mod world;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use samara_apps::Durations;
 use samara_apps::pool::{Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
+use samara_apps::{Durations, Simulated};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{ConnectionStats, HostStats, Origin, Record};
+use samara_sim::{
+    ConfigError, ConnectionStats, HostConfig, HostStats, NodeFactory, Origin, Record, SimConfig, Simulation,
+};
 
+use crate::experiment::{Commands, Experiment, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
-use crate::network::{self, Hosts};
+use crate::network::Hosts;
 use crate::pool::measure::{TxCollector, TxRow, Uptime};
-use crate::run::{Net, Progress, QUIET_NANOS, RunError, RunOptions, Setup, Step, Stepped, simulate};
+use crate::run::{Progress, QUIET_NANOS, RunError, since};
 use samara_scenario::topology::Graph;
 use samara_spec::Point;
 use samara_spec::pool::Transactions;
@@ -139,24 +143,6 @@ pub struct BlockRow {
     pub bytes: u64,
 }
 
-pub(crate) fn run(
-    point: &Point,
-    options: RunOptions<'_>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<TransactionsMeasured, RunError> {
-    let scenario = &point.scenario;
-    let workload = scenario.part::<Transactions>().clone();
-    let (graph, _) = network::graph(scenario, options.inputs, point.seed).map_err(RunError::Failed)?;
-    let setup = Setup::new(point, options, scenario.network.nodes)?;
-    let uptime = world::uptime(scenario, point.seed);
-    let mut net = world::network(&setup, &workload)?;
-    setup.schedule_links(&mut net, &mut setup.links_rng(), graph.edges.iter().copied());
-    setup.schedule_faults(&mut net);
-    let measured = TransactionsMeasured::new(point, setup.hosts, &graph, uptime);
-    let run = Run::new(workload, measured);
-    simulate(run, &mut net, options, |_, done| progress(done))
-}
-
 /// Returns the nodes in the order in which they propose blocks.
 ///
 /// The seed determines it, so that a testbed uses the same order as a simulation. The node at place
@@ -168,8 +154,10 @@ pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     proposers
 }
 
-struct Run {
+/// Transactions of clients, and the blocks that take them.
+pub(crate) struct Pooling {
     workload: Transactions,
+    network: world::Pools,
     measured: TransactionsMeasured,
     clients: Clients,
     /// The nodes in the order in which they propose blocks.
@@ -192,8 +180,8 @@ struct Run {
     connections_before: Vec<Option<ConnectionStats>>,
 }
 
-impl Run {
-    fn new(workload: Transactions, measured: TransactionsMeasured) -> Self {
+impl Pooling {
+    fn new(network: world::Pools, workload: Transactions, measured: TransactionsMeasured) -> Self {
         let (uptime, seed) = (&measured.uptime, measured.point.seed);
         let down = (0..).zip(&uptime.down);
         let mut crashes: Vec<(u64, u32)> =
@@ -214,6 +202,7 @@ impl Run {
             before: Vec::new(),
             connections_before: Vec::new(),
             totals_before: Totals::default(),
+            network,
             workload,
             measured,
         }
@@ -223,21 +212,22 @@ impl Run {
         self.workload.end_nanos() + self.workload.cool_down.nanos()
     }
 
-    fn submit(&mut self, until: u64, net: &mut Net<'_, Node>) {
+    fn submit(&mut self, until: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
         for Submission { at, node, transaction, valid } in self.clients.before(until) {
             self.measured.collector.submitted(transaction.key(), at, node, valid);
-            net.sim.command(Time::from_nanos(at), node, Act::Submit(transaction));
+            world.command(Time::from_nanos(at), node, Act::Submit(transaction))?;
         }
+        Ok(())
     }
 
     /// Lets the next running node in turn choose the transactions of a block.
-    fn propose(&mut self, now: u64, net: &mut Net<'_, Node>) {
-        self.note_maxima(net);
+    fn propose(&mut self, now: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
+        self.note_maxima(&world.counters()?);
         self.height += 1;
         let turn = self.height as usize % self.proposers.len();
         let (before, after) = self.proposers.split_at(turn);
         let up = |node: &&u32| self.measured.uptime.is_up(**node, now);
-        let Some(proposer) = after.iter().chain(before).find(up).copied() else { return };
+        let Some(proposer) = after.iter().chain(before).find(up).copied() else { return Ok(()) };
         let compact = self.workload.consensus.nanos() > 0;
         if compact {
             self.compact = (self.height, now);
@@ -248,8 +238,9 @@ impl Run {
             max_gas: self.workload.block_gas.unwrap_or(u64::MAX),
             compact,
         };
-        net.sim.command(Time::from_nanos(now), proposer, act);
+        world.command(Time::from_nanos(now), proposer, act)?;
         self.is_awaited = true;
+        Ok(())
     }
 
     /// Returns true if the time of a commit has come and the block waits for nothing.
@@ -259,11 +250,11 @@ impl Run {
         now >= self.commit_at && (!self.is_awaited || now - self.commit_at >= patience)
     }
 
-    fn commit(&mut self, now: u64, net: &mut Net<'_, Node>) {
+    fn commit(&mut self, now: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
         self.is_awaited = false;
         if let Some((block, proposer)) = self.proposed.take() {
-            for node in net.hosts() {
-                net.sim.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)));
+            for node in 0..self.measured.point.scenario.network.nodes {
+                world.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)))?;
             }
             let collector = &mut self.measured.collector;
             // A hostile node can have made a transaction that no client submitted.
@@ -274,15 +265,17 @@ impl Run {
             self.measured.blocks.push(BlockRow { at: self.commit_at, proposer, txs, bytes });
         }
         self.clients.block(now, &self.measured.collector);
+        Ok(())
     }
 
     /// Adds the counters of nodes that are about to crash, since a crash discards them.
-    fn note_crashes(&mut self, now: u64, net: &Net<'_, Node>) {
+    fn note_crashes(&mut self, now: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
         while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
             if self.counts(node, now) {
-                self.measured.totals.add(&net.sim.node(node).counters());
+                self.measured.totals.add(&world.counters()?[node as usize]);
             }
         }
+        Ok(())
     }
 
     /// Returns true if the totals at `now` include the counters of a node's process: it is honest,
@@ -292,15 +285,15 @@ impl Run {
         uptime.honest[node as usize] && uptime.is_up(node, now.saturating_sub(1))
     }
 
-    fn totals(&self, net: &Net<'_, Node>) -> Totals {
+    fn totals(&self, now: u64, counters: &[Counters]) -> Totals {
         let mut totals = Totals::default();
-        let counting = net.hosts().filter(|node| self.counts(*node, net.now()));
-        counting.for_each(|node| totals.add(&net.sim.node(node).counters()));
+        let counting = (0..).zip(counters).filter(|(node, _)| self.counts(*node, now));
+        counting.for_each(|(_, counters)| totals.add(counters));
         totals
     }
 
-    fn note_maxima(&mut self, net: &Net<'_, Node>) {
-        for counters in net.hosts().map(|node| net.sim.node(node).counters()) {
+    fn note_maxima(&mut self, counters: &[Counters]) {
+        for counters in counters {
             let TransactionsMeasured { keys_max, requests_max, pool_txs_max, idle_slots_max, .. } =
                 &mut self.measured;
             *keys_max = (*keys_max).max(counters.keys);
@@ -324,46 +317,70 @@ impl Run {
     }
 }
 
-impl Stepped for Run {
+impl Experiment for Pooling {
     type App = Node;
     type Measured = TransactionsMeasured;
 
-    fn step(&mut self, net: &mut Net<'_, Node>) -> Result<Step, RunError> {
-        let (now, end) = (net.now(), self.end_at());
+    fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
+        let (scenario, network) = (plan.scenario, plan.network());
+        let workload = scenario.part::<Transactions>().clone();
+        let uptime = world::uptime(scenario, plan.seed);
+        let measured = TransactionsMeasured::new(network.point, network.hosts.clone(), network.graph, uptime);
+        Ok(Self::new(world::Pools::plan(plan, &workload), workload, measured))
+    }
+
+    fn hosts(&self) -> NodeFactory<Node> {
+        Arc::clone(&self.network.nodes)
+    }
+
+    fn protocols(&self) -> Option<ProtocolOf> {
+        Some(self.network.protocols())
+    }
+
+    fn simulation(
+        config: SimConfig,
+        hosts: Vec<HostConfig>,
+        factory: NodeFactory<Node>,
+        local: Range<u32>,
+    ) -> Result<Simulation<Node>, ConfigError> {
+        Simulated::simulation(config, hosts, factory, local)
+    }
+
+    fn step(&mut self, world: &mut dyn World<Node>) -> Result<Step, RunError> {
+        let (now, end) = (world.now().as_nanos(), self.end_at());
         // Stop before a commit, since nodes must see the last block. A block that waits for its
         // proposer comes first.
         if now >= end || now <= self.commit_at && self.is_complete(now) {
-            return Ok(Step::Over(end));
+            return Ok(Step::Over(Time::from_nanos(end)));
         }
         let (first, interval) = (self.workload.warm_up.nanos(), self.workload.block_interval.nanos());
         if now == first {
-            self.before = net.stats();
+            self.before = world.traffic()?;
             // Hostile nodes do not wait for the first transaction.
             self.measured.totals = Totals::default();
-            self.totals_before = self.totals(net);
-            self.connections_before =
-                net.hosts().map(|node| net.sim.connection_stats(node).cloned()).collect();
+            self.totals_before = self.totals(now, &world.counters()?);
+            self.connections_before = world.connections();
         }
         if now == self.propose_at {
-            self.propose(now, net);
+            self.propose(now, world)?;
             self.propose_at += interval;
         }
         if self.is_due(now) {
-            self.commit(now, net);
+            self.commit(now, world)?;
             self.commit_at += interval;
         }
-        self.note_crashes(now, net);
+        self.note_crashes(now, world)?;
         let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
         let milestones = [self.propose_at, self.commit_at, crash, end, first];
         // The wait for an answer, each time twice as long, does not shift the later checks.
         let waited = now.checked_sub(self.commit_at).map(|waited| waited.max(ANSWER_SLICE_NANOS));
         let slice = waited.unwrap_or(SLICE_NANOS - now % SLICE_NANOS);
         let next = milestones.into_iter().filter(|at| *at > now).fold(now + slice, u64::min);
-        self.submit(next, net);
-        Ok(Step::Until(next))
+        self.submit(next, world)?;
+        Ok(Step::Until(Time::from_nanos(next)))
     }
 
-    fn observe(&mut self, record: Record<NodeEvent>) {
+    fn observe(&mut self, record: Record<NodeEvent>, _: &mut Commands<Node>) {
         let measured = &mut self.measured;
         match record.event {
             NodeEvent::Added { key, from } => {
@@ -397,32 +414,33 @@ impl Stepped for Run {
         self.measured.delivered()
     }
 
-    fn progress(&self, net: &Net<'_, Node>) -> Progress {
+    fn progress(&self, now: Time) -> Progress {
         Progress {
-            share: net.now() as f64 / self.end_at() as f64,
+            share: now.as_nanos() as f64 / self.end_at() as f64,
             deliveries: Some(self.measured.collector.deliveries.count()),
             // The expected number is unknown: clients decide during the run.
             ..Progress::default()
         }
     }
 
-    fn measured(mut self, net: &mut Net<'_, Node>) -> Result<TransactionsMeasured, RunError> {
-        self.note_maxima(net);
-        let Totals { engine, pool } = self.totals(net);
+    fn measured(mut self, world: &mut dyn World<Node>) -> Result<TransactionsMeasured, RunError> {
+        let (now, counters) = (world.now().as_nanos(), world.counters()?);
+        self.note_maxima(&counters);
+        let Totals { engine, pool } = self.totals(now, &counters);
         self.measured.totals.engine.add(&engine);
         self.measured.totals.pool.add(&pool);
         self.measured.totals.remove(&self.totals_before);
-        let connection = |node| {
-            let now = net.sim.connection_stats(node)?;
-            let before = self.connections_before.get(node as usize).and_then(Option::as_ref);
-            Some(before.map_or_else(|| now.clone(), |before| now.since(before)))
+        let connection = |(node, now): (usize, Option<ConnectionStats>)| {
+            let before = self.connections_before.get(node).and_then(Option::as_ref);
+            now.map(|now| before.map_or_else(|| now.clone(), |before| now.since(before)))
         };
-        let mut measured = self.measured;
-        measured.connections = net.hosts().filter_map(connection).collect();
-        measured.digest = net.digest_and_steps()?;
-        measured.traffic = net.traffic_since(&self.before)?;
-        measured.measured_nanos = net.now().saturating_sub(self.workload.warm_up.nanos());
-        measured.end_nanos = net.now();
-        Ok(measured)
+        Ok(TransactionsMeasured {
+            connections: world.connections().into_iter().enumerate().filter_map(connection).collect(),
+            digest: world.digest()?,
+            traffic: since(&self.before, world.traffic()?),
+            measured_nanos: now.saturating_sub(self.workload.warm_up.nanos()),
+            end_nanos: now,
+            ..self.measured
+        })
     }
 }

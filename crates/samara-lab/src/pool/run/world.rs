@@ -7,14 +7,14 @@ use samara_apps::pool::{Honest, Hostile, Ledger, Node, signer};
 use samara_cat::pool::Signer;
 use samara_cat::{Cat, Config};
 use samara_engine::{NodeRng, Outbox, Purpose};
-use samara_sim::identity_of;
+use samara_sim::{NodeFactory, identity_of};
 use samara_spec::pool::{Adversary, Transactions};
 use samara_spec::{FaultKind, Scenario, pool};
 
 use super::Clients;
+use crate::experiment::{Plan, ProtocolOf};
 use crate::network;
 use crate::pool::measure::Uptime;
-use crate::run::{Net, RunError, Setup};
 
 /// Default number of attacks of a hostile node per second.
 const HOSTILE_RATE: f64 = 100.0;
@@ -70,20 +70,28 @@ fn kinds(scenario: &Scenario) -> Vec<Kind> {
     std::iter::once(own).chain(groups).collect()
 }
 
-pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<'static, Node>, RunError> {
-    let (scenario, seed) = (setup.scenario(), setup.point.seed);
-    let nodes = scenario.network.nodes;
-    let kinds = kinds(scenario);
-    let kind_of: Vec<usize> =
-        roles(scenario, seed).into_iter().map(|role| role.map_or(0, |role| role + 1)).collect();
-    let names = protocols(&kinds);
-    let signers = if workload.signed { Clients::signer_count(workload, nodes as usize) } else { 0 };
-    let signers: Arc<[Signer]> = (0..signers).map(signer).collect();
-    let validation = setup.hosts.validation.clone();
-    let factory = {
-        let (kinds, kind_of) = (kinds, kind_of.clone());
-        move |host: u32| {
-            let Kind { config, adversary } = &kinds[kind_of[host as usize]];
+/// The nodes of a run, and the protocols that pairs of them agree on.
+pub(super) struct Pools {
+    pub(super) nodes: NodeFactory<Node>,
+    /// The kind of each node.
+    kind_of: Arc<[usize]>,
+    /// The protocol of each pair of kinds.
+    names: Arc<[Vec<Arc<str>>]>,
+}
+
+impl Pools {
+    pub(super) fn plan(plan: &Plan<'_>, workload: &Transactions) -> Self {
+        let kinds = kinds(plan.scenario);
+        let roles = roles(plan.scenario, plan.seed).into_iter();
+        let kind_of: Arc<[usize]> = roles.map(|role| role.map_or(0, |role| role + 1)).collect();
+        let names = protocols(&kinds).into();
+        let nodes = plan.nodes() as usize;
+        let signers = if workload.signed { Clients::signer_count(workload, nodes) } else { 0 };
+        let signers: Arc<[Signer]> = (0..signers).map(signer).collect();
+        let validation = plan.network().hosts.validation.clone();
+        let of = Arc::clone(&kind_of);
+        let node = move |host: u32| {
+            let Kind { config, adversary } = &kinds[of[host as usize]];
             let outbox = Outbox::new(config.outbox());
             if let Some((adversary, interval)) = adversary {
                 return (Node::Hostile(Hostile::new(*adversary, *interval, config.sending.map)), outbox);
@@ -92,14 +100,17 @@ pub(crate) fn network(setup: &Setup<'_>, workload: &Transactions) -> Result<Net<
             let cat = Cat::new(Arc::clone(config), &identity_of(host), ledger);
             let cat = cat.expect("the configuration was checked");
             (Node::Honest(Box::new(Honest::new(cat))), outbox)
-        }
-    };
-    let mut net = setup.network(Arc::new(factory))?;
-    net.sim.set_protocol(move |a, b| {
-        let (a, b) = (kind_of[a as usize], kind_of[b as usize]);
-        Arc::clone(&names[a.min(b)][a.max(b)])
-    });
-    Ok(net)
+        };
+        Self { nodes: Arc::new(node), kind_of, names }
+    }
+
+    pub(super) fn protocols(&self) -> ProtocolOf {
+        let (kind_of, names) = (Arc::clone(&self.kind_of), Arc::clone(&self.names));
+        Box::new(move |a, b| {
+            let (a, b) = (kind_of[a as usize], kind_of[b as usize]);
+            Arc::clone(&names[a.min(b)][a.max(b)])
+        })
+    }
 }
 
 /// Returns the protocol of each pair of kinds: the best of the first that the second knows. All

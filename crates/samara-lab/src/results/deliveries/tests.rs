@@ -1,12 +1,18 @@
 use std::collections::BTreeSet;
 
+use samara_apps::messages::BaselineMember;
+use samara_baselines::PubSub;
+use samara_ring::Ring;
 use samara_scenario::Inputs;
 use samara_spec::{Loaded, load};
 
 use super::*;
+use crate::group::run::Broadcasting;
+use crate::messages::run::Streaming;
+use crate::mix::run::Teams;
+use crate::pool::run::Pooling;
 use crate::results::{Measured, tables};
-use crate::run::RunOptions;
-use crate::{group, messages, mix, pool};
+use crate::run::{RunOptions, run_alone};
 
 const ROW: DeliveryRow = DeliveryRow { item: 1, nanos: 2_500_000, node: 3, from: 2, detail: 4 };
 
@@ -89,23 +95,24 @@ fn every_family_reports_that_its_deliveries_are_too_many() {
 
     let keys = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = one_run("gossip-baselines", &keys, "floodsub");
-    let mut measured = messages::run::run(&loaded.points[0], options, &mut |_| {}).unwrap();
+    let mut measured =
+        run_alone::<Streaming<BaselineMember<PubSub>>>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
     overfill(&mut measured.collector.deliveries);
     assert_absent(&measured, "messages.duration or network.nodes");
 
     let keys = [("pool.clients", "20"), ("pool.spread", "1 s"), ("pool.duration", "8 s")];
     let loaded = one_run("cat", &keys, "cat");
-    let mut measured = pool::run::run(&loaded.points[0], options, &mut |_| {}).unwrap();
+    let mut measured = run_alone::<Pooling>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
     overfill(&mut measured.collector.deliveries);
     assert_absent(&measured, "pool.duration or network.nodes");
 
     let loaded = one_run("ring", &[("group.messages", "20")], "ring");
-    let mut measured = group::run::run(&loaded.points[0], options, &mut |_| {}).unwrap();
+    let mut measured = run_alone::<Broadcasting<Ring>>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
     overfill(&mut measured.deliveries);
     assert_absent(&measured, "group.messages or network.nodes");
 
     let loaded = one_run("mix", &[("mix.batch", "10"), ("mix.rounds", "5")], "equal");
-    let mut measured = mix::run::run(&loaded.points[0], options, &mut |_| {}, &mut |_| {}).unwrap();
+    let mut measured = run_alone::<Teams>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
     overfill(&mut measured.deliveries);
     assert_absent(&measured, "mix.rounds or mix.team");
 }

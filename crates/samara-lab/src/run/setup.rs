@@ -1,0 +1,164 @@
+//! What a run simulates: the hosts of a scenario, their links, and their faults.
+
+use std::time::Duration;
+
+use samara_engine::{NodeRng, Purpose, Time};
+use samara_sim::{App, HostConfig, Misconduct, RivalKind, SimConfig};
+use samara_spec::{Direction, FaultKind, Point, Scenario};
+
+use super::net::Net;
+use super::{RunError, RunOptions};
+use crate::explain::Without;
+use crate::network::{self, Hosts};
+
+/// The input of every experiment: the point of a scenario and the hosts of its network.
+pub(crate) struct Setup<'a> {
+    pub(crate) point: &'a Point,
+    pub(crate) options: RunOptions<'a>,
+    pub(crate) hosts: Hosts,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(point: &'a Point, options: RunOptions<'a>) -> Result<Self, RunError> {
+        let scenario = &*point.scenario;
+        let count = scenario.network.nodes + (scenario.family().extra_hosts)(scenario);
+        let hosts = network::hosts(scenario, options.inputs, count, point.seed);
+        let mut hosts = hosts.map_err(RunError::Failed)?;
+        if options.explain.without == Some(Without::Processing) {
+            hosts.validation.iter_mut().for_each(|time| *time = Duration::ZERO);
+        }
+        Ok(Self { point, options, hosts })
+    }
+
+    /// Returns true if the validation of messages can take time.
+    pub(crate) fn validates(&self) -> bool {
+        let stalls = self.scenario().network.stalled_periods.fraction() > 0.0;
+        stalls || self.hosts.validation.iter().any(|time| !time.is_zero())
+    }
+
+    pub(crate) fn scenario(&self) -> &'a Scenario {
+        &self.point.scenario
+    }
+
+    pub(super) fn host_configs(&self) -> Vec<HostConfig> {
+        let mut configs = self.hosts.configs.clone();
+        if let Some(without) = &self.options.explain.without {
+            without.change_rates(&mut configs);
+        }
+        configs
+    }
+
+    pub(super) fn config(&self) -> SimConfig {
+        let (scenario, seed) = (self.scenario(), self.point.seed);
+        let mut config = SimConfig {
+            seed,
+            threads: self.options.threads,
+            network: network::network(scenario, &self.hosts, seed),
+            transport: network::transport(scenario),
+            nic: network::nic(scenario),
+            downlink_queue: network::downlink_queue(scenario),
+        };
+        if let Some(without) = &self.options.explain.without {
+            without.change(&mut config);
+        }
+        config
+    }
+
+    /// Returns the random stream for the times at which links are dialled.
+    pub(super) fn links_rng(&self) -> NodeRng {
+        NodeRng::new(self.point.seed, 2, Purpose::Topology)
+    }
+
+    /// Schedules all links: random dials within the scenario's time range or, if it is empty,
+    /// established links.
+    pub(super) fn schedule_links<A: App>(
+        &self,
+        net: &mut Net<'_, A>,
+        rng: &mut NodeRng,
+        edges: impl Iterator<Item = (u32, u32)>,
+    ) {
+        let links = &self.scenario().transport.links;
+        let (from, until) = (links.from.nanos(), links.until.nanos());
+        for (dialler, listener) in edges {
+            if until > from && self.options.explain.without != Some(Without::Handshakes) {
+                net.sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
+            } else {
+                net.sim.establish(Time::from_nanos(from), dialler, listener);
+            }
+        }
+    }
+
+    /// Schedules all faults except partitions, which are part of the network.
+    pub(super) fn schedule_faults<A: App>(&self, net: &mut Net<'_, A>) {
+        let (sim, all) = (&mut net.sim, self.hosts.configs.len() as u32);
+        for (index, fault) in self.scenario().faults.iter().enumerate() {
+            let at = Time::from_nanos(fault.at.nanos());
+            let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
+            for host in network::hit(self.scenario(), index, self.point.seed) {
+                let mut misbehave = |what| {
+                    sim.misbehave(at, host, what, fault.factor.unwrap_or(1.0));
+                    if let Some(until) = until {
+                        sim.misbehave(until, host, what, 0.0);
+                    }
+                };
+                match fault.kind {
+                    FaultKind::Crash | FaultKind::Vanish => {
+                        sim.crash(at, host, fault.kind == FaultKind::Vanish);
+                        if let Some(until) = until {
+                            sim.restart(until, host);
+                        }
+                    }
+                    FaultKind::Slow => {
+                        let rates = &self.hosts.configs[host as usize];
+                        let factor = fault.factor.unwrap_or(1.0);
+                        let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
+                        sim.set_rates(at, host, slow(rates.uplink_bps), slow(rates.downlink_bps));
+                        if let Some(until) = until {
+                            sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
+                        }
+                    }
+                    FaultKind::Partition => {}
+                    // It leaves by a command of its group; the process that has left ends before
+                    // another one starts.
+                    FaultKind::Leave => {
+                        if let Some(until) = until {
+                            sim.crash(until, host, false);
+                            sim.restart(until, host);
+                        }
+                    }
+                    FaultKind::Upload | FaultKind::Call => {
+                        let connections = fault.factor.unwrap_or(1.0) as u32;
+                        let kind = match fault.kind {
+                            FaultKind::Upload => RivalKind::Upload { connections },
+                            _ => RivalKind::Call,
+                        };
+                        let latency = Duration::from_nanos(self.scenario().network.latency.nanos());
+                        sim.add_rival(at, until.unwrap_or(Time::MAX), host, kind, latency);
+                    }
+                    FaultKind::Cut => {
+                        let until = until.unwrap_or(Time::MAX);
+                        for peer in network::other_ends(fault, host, all) {
+                            if fault.direction != Some(Direction::In) {
+                                sim.cut(at, until, host, peer);
+                            }
+                            if fault.direction != Some(Direction::Out) {
+                                sim.cut(at, until, peer, host);
+                            }
+                        }
+                    }
+                    FaultKind::Reset | FaultKind::Reconnect => {
+                        for peer in network::other_ends(fault, host, all) {
+                            sim.reconnect(at, host, peer, fault.kind == FaultKind::Reconnect);
+                        }
+                    }
+                    FaultKind::Withhold => misbehave(Misconduct::Withhold),
+                    FaultKind::Replay => misbehave(Misconduct::Replay),
+                    FaultKind::Alter => misbehave(Misconduct::Alter),
+                    FaultKind::Flood => misbehave(Misconduct::Flood),
+                    FaultKind::Claim => misbehave(Misconduct::Claim),
+                    FaultKind::Invent => misbehave(Misconduct::Invent),
+                }
+            }
+        }
+    }
+}
