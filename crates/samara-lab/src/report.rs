@@ -232,7 +232,7 @@ fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<T
     (!published.is_empty()).then_some(table)
 }
 
-const RIVALS: &str = "Uploads and calls in the houses of nodes, through the same queues. Rates are on the wire, of a rival \
+const RIVALS: &str = "Uploads, calls and second nodes in the houses of nodes, through the same queues. Rates are on the wire, of a rival \
                       and of the node beside it while the rival was there, with their shares of the uplink. Delay: how much \
                       longer a packet of a call was on the way than on an empty path.";
 

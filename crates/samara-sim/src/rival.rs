@@ -4,6 +4,10 @@
 //! after the same: nothing else is on the path.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+use samara_engine::uplink::{Limit, LimitConfig};
+use samara_engine::{PeerId, Time};
 
 use crate::fq_codel::Queued;
 use crate::stats::Count;
@@ -27,6 +31,13 @@ pub enum RivalKind {
     },
     /// [`CALL_PACKETS_PER_S`] packets of UDP with [`CALL_PAYLOAD_BYTES`] each.
     Call,
+    /// A second node, which always has blocks to send, in one order over links of TCP CUBIC. It limits
+    /// what they have under way together as the hosts do ([`Limit`]). The latencies of its links are
+    /// spread from half to one and a half of that of the path.
+    Node {
+        /// The number of links.
+        links: u32,
+    },
 }
 
 /// What one rival sent, from its start to its end or that of the run.
@@ -56,6 +67,9 @@ const UDP_HEADER: u32 = 28;
 
 /// Bytes that an upload writes at once.
 const BLOCK_BYTES: u32 = 64 << 10;
+
+/// Bytes that a second node writes to a link at once: a block of 2 MiB has 64 of them.
+const COLUMN_BYTES: u32 = 32 << 10;
 
 /// A packet of a rival in the queue of the uplink.
 #[derive(Clone, Copy, Debug)]
@@ -88,12 +102,11 @@ pub(crate) struct Rival {
     number: u32,
     since: u64,
     until: u64,
-    /// The latency of the path, in one direction.
-    latency: u64,
     /// What the host had sent when it began.
     before: Count,
     transport: Transport,
-    uploads: Vec<Upload>,
+    connections: Vec<Connection>,
+    order: Option<Box<Order>>,
     /// The time of the next packet of a call.
     speaks_at: u64,
     /// The time of the running timer; `u64::MAX` if there is none.
@@ -102,10 +115,24 @@ pub(crate) struct Rival {
 }
 
 #[derive(Debug)]
-struct Upload {
+struct Connection {
     sender: Sender<()>,
     receiver: Receiver<()>,
     acks: VecDeque<(u64, Ack)>,
+    /// The time at which the receiver acknowledges a single packet; `u64::MAX` if none waits.
+    ack_by: u64,
+    /// The latency of the path, in one direction.
+    latency: u64,
+}
+
+/// The one order of a second node over all its links.
+#[derive(Debug)]
+struct Order {
+    limit: Limit,
+    /// The link that has the first turn.
+    turn: usize,
+    /// The time at which the limit may let out more; `u64::MAX` if acknowledgements come first.
+    room_at: u64,
 }
 
 impl Rival {
@@ -118,18 +145,28 @@ impl Rival {
         latency: u64,
         before: Count,
     ) -> Self {
-        // Every packet is acknowledged: the path back is empty.
-        let config = TcpConfig { congestion: Congestion::Cubic, ack_every: 1, ..TcpConfig::default() };
+        let config = TcpConfig { congestion: Congestion::Cubic, ..TcpConfig::default() };
+        let config = match kind {
+            // The limit takes the acknowledgement of a single packet for late, so most are of two.
+            RivalKind::Node { .. } => config,
+            // Every packet is acknowledged: the path back is empty.
+            RivalKind::Upload { .. } | RivalKind::Call => TcpConfig { ack_every: 1, ..config },
+        };
         let transport =
             Transport { framing: Framing::PLAIN, control: Control::Tcp(config), ..Transport::tcp() };
-        let connections = match kind {
-            RivalKind::Upload { connections } => connections,
+        let count = match kind {
+            RivalKind::Upload { connections: count } | RivalKind::Node { links: count } => count,
             RivalKind::Call => 0,
         };
-        let upload = |_| Upload {
+        let connection_of = |number| Connection {
             sender: Sender::new(&transport),
             receiver: Receiver::new(&transport),
             acks: VecDeque::new(),
+            ack_by: u64::MAX,
+            latency: match kind {
+                RivalKind::Node { .. } => spread(latency, number),
+                _ => latency,
+            },
         };
         let stats = RivalStats {
             host,
@@ -141,17 +178,19 @@ impl Rival {
             lost: 0,
             delays_nanos: Vec::new(),
         };
-        let uploads = (0..connections).map(upload).collect();
+        let connections: Vec<Connection> = (0..count).map(connection_of).collect();
+        let is_node = matches!(kind, RivalKind::Node { .. });
+        let order = is_node.then(|| Box::new(Order::new(since, &connections)));
         let (speaks_at, timer) = (if kind == RivalKind::Call { since } else { u64::MAX }, u64::MAX);
         Self {
             stats,
             number,
             since,
             until,
-            latency,
             before,
             transport,
-            uploads,
+            connections,
+            order,
             speaks_at,
             timer,
             is_over: false,
@@ -163,11 +202,12 @@ impl Rival {
         if self.is_over {
             return u64::MAX;
         }
-        let uploads = self.uploads.iter().map(|upload| {
-            let acked = upload.acks.front().map_or(u64::MAX, |(at, _)| *at);
-            acked.min(upload.sender.timer_at())
+        let connections = self.connections.iter().map(|connection| {
+            let acked = connection.acks.front().map_or(u64::MAX, |(at, _)| *at);
+            acked.min(connection.ack_by).min(connection.sender.timer_at())
         });
-        uploads.min().unwrap_or(u64::MAX).min(self.speaks_at).min(self.until)
+        let room_at = self.order.as_ref().map_or(u64::MAX, |order| order.room_at);
+        connections.min().unwrap_or(u64::MAX).min(self.speaks_at).min(room_at).min(self.until)
     }
 
     /// Sends what it can, and passes it to `send`. `host_sent` is what the host has sent so far.
@@ -187,26 +227,31 @@ impl Rival {
             let packet = RivalPacket { rival: self.number, connection: 0, len, seq: 0, sent_at: now };
             lost += u64::from(!send(packet));
         }
-        for (connection, upload) in (0..).zip(&mut self.uploads) {
-            let Upload { sender, acks, .. } = upload;
-            while acks.front().is_some_and(|(at, _)| *at <= now)
-                && let Some((_, ack)) = acks.pop_front()
-            {
-                sender.acknowledged(&ack, now, &self.transport);
-            }
-            if sender.timer_at() <= now {
-                sender.timed_out(now, &self.transport);
-            }
-            loop {
-                while !sender.backlog.has_new() {
-                    sender.write((), BLOCK_BYTES, 0, &self.transport);
+        let Self { connections, order, transport, number: rival, .. } = self;
+        let mut send = |connection: u32, (len, seq): (u32, u32)| {
+            let packet = RivalPacket { rival: *rival, connection, len, seq, sent_at: now };
+            lost += u64::from(!send(packet));
+        };
+        for (number, connection) in (0..).zip(&mut *connections) {
+            connection.take_acks(now, transport, |before, sender| {
+                if let Some(order) = order {
+                    let report = sender.flow().report(before, transport);
+                    order.limit.report(Time::from_nanos(now), PeerId(number), report);
                 }
-                let Some(segment) = sender.pop_segment(now, &self.transport) else { break };
-                let len = segment.len + self.transport.header;
-                let packet =
-                    RivalPacket { rival: self.number, connection, len, seq: segment.seq, sent_at: now };
-                lost += u64::from(!send(packet));
+            });
+            match order {
+                Some(order) => order.pass(now, (number, connection), transport, &mut send),
+                None => loop {
+                    while !connection.sender.backlog.has_new() {
+                        connection.sender.write((), BLOCK_BYTES, 0, transport);
+                    }
+                    let Some(packet) = connection.pop(now, transport) else { break };
+                    send(number, packet);
+                },
             }
+        }
+        if let Some(order) = order {
+            order.fill(now, connections, transport, &mut send);
         }
         self.stats.lost += lost;
     }
@@ -217,17 +262,19 @@ impl Rival {
             return;
         }
         self.stats.sent.add(1, packet.len);
-        let Some(upload) = self.uploads.get_mut(packet.connection as usize) else {
+        let Some(connection) = self.connections.get_mut(packet.connection as usize) else {
             self.stats.delays_nanos.push(at - packet.sent_at);
             return;
         };
+        connection.acknowledge(at, &self.transport);
         let arrival = (packet.seq, Some(()));
         let stamp = timestamp(packet.sent_at);
         let mut delivered = Vec::new();
-        let need = upload.receiver.segment(stamp, arrival, &self.transport, &mut delivered);
+        let need = connection.receiver.segment(stamp, arrival, &self.transport, &mut delivered);
         debug_assert_ne!(need, AckNeed::None, "every packet is acknowledged");
-        let ack = upload.receiver.acknowledge(at, &self.transport);
-        upload.acks.push_back((at + 2 * self.latency, ack));
+        let wait = if need == AckNeed::Now { 0 } else { self.transport.control.ack_delay() };
+        connection.ack_by = connection.ack_by.min(at + wait);
+        connection.acknowledge(at, &self.transport);
     }
 
     pub(crate) fn lose(&mut self) {
@@ -246,4 +293,103 @@ impl Rival {
         };
         RivalStats { nanos: now.min(self.until).saturating_sub(self.since), host_sent, ..self.stats.clone() }
     }
+}
+
+impl Connection {
+    /// Takes the acknowledgements that have come back, and handles the expired timer. `taken` gets the
+    /// bytes that had arrived before each acknowledgement that is new.
+    fn take_acks(&mut self, now: u64, transport: &Transport, mut taken: impl FnMut(u64, &Sender<()>)) {
+        self.acknowledge(now, transport);
+        let Self { sender, acks, .. } = self;
+        while acks.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, ack)) = acks.pop_front()
+        {
+            let before = sender.flow().arrived;
+            if sender.acknowledged(&ack, now, transport) {
+                taken(before, sender);
+            }
+        }
+        if sender.timer_at() <= now {
+            sender.timed_out(now, transport);
+        }
+    }
+
+    /// Lets the receiver acknowledge the packets whose time for that has come. Times of the receiver are
+    /// those at which packets leave the uplink.
+    fn acknowledge(&mut self, now: u64, transport: &Transport) {
+        if self.ack_by <= now {
+            let at = std::mem::replace(&mut self.ack_by, u64::MAX);
+            let ack = self.receiver.acknowledge(at, transport);
+            self.acks.push_back((at + 2 * self.latency, ack));
+        }
+    }
+
+    /// Returns the length of the next packet, with its headers, and its number, if one can leave.
+    fn pop(&mut self, now: u64, transport: &Transport) -> Option<(u32, u32)> {
+        let segment = self.sender.pop_segment(now, transport)?;
+        Some((segment.len + transport.header, segment.seq))
+    }
+}
+
+impl Order {
+    /// Begins with links whose round trips the node knows from before.
+    fn new(now: u64, links: &[Connection]) -> Self {
+        let mut limit = Limit::new(LimitConfig::default());
+        for (number, link) in (0..).zip(links) {
+            let trip = Duration::from_nanos(2 * link.latency);
+            limit.link_up(Time::from_nanos(now), PeerId(number), Some(trip));
+        }
+        Self { limit, turn: 0, room_at: u64::MAX }
+    }
+
+    /// Lets out what the windows of a link allow of the blocks that it has.
+    fn pass(
+        &mut self,
+        now: u64,
+        (number, link): (u32, &mut Connection),
+        transport: &Transport,
+        send: &mut impl FnMut(u32, (u32, u32)),
+    ) {
+        let mut note = |link: &Connection| {
+            self.limit.set_load(Time::from_nanos(now), PeerId(number), link.sender.flow().load);
+        };
+        note(link);
+        while let Some(packet) = link.pop(now, transport) {
+            note(link);
+            send(number, packet);
+        }
+    }
+
+    /// Writes blocks to links on which nothing waits, in turn, while the limit has room.
+    fn fill(
+        &mut self,
+        now: u64,
+        links: &mut [Connection],
+        transport: &Transport,
+        send: &mut impl FnMut(u32, (u32, u32)),
+    ) {
+        self.room_at = u64::MAX;
+        let count = links.len();
+        let next = |links: &[Connection], turn: usize| {
+            let mut in_turn = (turn..turn + count).map(|number| number % count);
+            in_turn.find(|number| links[*number].sender.room(transport).is_some())
+        };
+        while let Some(number) = next(links, self.turn) {
+            if self.limit.room(Time::from_nanos(now)) == 0 {
+                self.room_at = self.limit.next_at().map_or(u64::MAX, |at| at.as_nanos().max(now + 1));
+                return;
+            }
+            let link = &mut links[number];
+            link.sender.write((), COLUMN_BYTES, 0, transport);
+            self.pass(now, (number as u32, link), transport, send);
+            self.turn = number + 1;
+        }
+    }
+}
+
+/// Returns the latency of a link: that of the first one is `mean`, and those of any number of links are
+/// spread from half to one and a half of it, in no order (multiples of the golden ratio).
+fn spread(mean: u64, link: u32) -> u64 {
+    let part = (1_u32 << 31).wrapping_add(link.wrapping_mul(0x9E37_79B9));
+    mean / 2 + ((u128::from(mean) * u128::from(part)) >> 32) as u64
 }

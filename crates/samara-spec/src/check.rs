@@ -691,15 +691,19 @@ impl Checks<'_> {
                 (FaultKind::Flood | FaultKind::Invent, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
                     self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
                 }
-                (FaultKind::Upload, Some(factor))
+                (FaultKind::Upload | FaultKind::Node, Some(factor))
                     if !(1.0..=100.0).contains(&factor) || factor.fract() != 0.0 =>
                 {
-                    let message = format!("is {factor}; expected 1 to 100 connections, a whole number");
+                    let what = if fault.kind == FaultKind::Node { "links" } else { "connections" };
+                    let message = format!("is {factor}; expected 1 to 100 {what}, a whole number");
                     self.wrong(&key("factor"), message);
                 }
-                (FaultKind::Upload, Some(_)) => {}
+                (FaultKind::Upload | FaultKind::Node, Some(_)) => {}
                 (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
-                    self.wrong(&key("factor"), "belongs to slow and hostile nodes and to uploads; remove it");
+                    self.wrong(
+                        &key("factor"),
+                        "belongs to slow, hostile and second nodes and to uploads; remove it",
+                    );
                 }
                 (kind, Some(factor))
                     if !(matches!(kind, FaultKind::Flood | FaultKind::Invent)

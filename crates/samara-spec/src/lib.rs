@@ -268,7 +268,8 @@ pub struct Fault {
     /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
     /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
     /// of frames that it floods peers with or invents for each received frame (default: 1). Of an
-    /// upload: its number of connections, 1 to 100 (default: 1).
+    /// upload: its number of connections, 1 to 100 (default: 1). Of a second node: its number of links,
+    /// 1 to 100 (default: 20).
     pub factor: Option<f64>,
 }
 
@@ -327,6 +328,9 @@ pub enum FaultKind {
     /// Somebody in the same house as an affected node, behind the same router, makes a call: 50
     /// packets a second of 200 bytes of UDP payload.
     Call,
+    /// A second node in the same house as an affected one, behind the same router, always has blocks to
+    /// send over `factor` links of TCP, with one order and one limit over all of them.
+    Node,
 }
 
 impl FaultKind {
@@ -338,7 +342,7 @@ impl FaultKind {
 
     /// Returns true if others send through the uplink queue of an affected node.
     pub fn is_rival(self) -> bool {
-        matches!(self, Self::Upload | Self::Call)
+        matches!(self, Self::Upload | Self::Call | Self::Node)
     }
 
     /// Returns true if an affected node works as before, with less of its links.

@@ -28,4 +28,4 @@ mod wire;
 
 pub use error::TestbedError;
 pub use process::NodeProgram;
-pub use run::{Done, Options, run};
+pub use run::{Done, Options, check_rivals, run};

@@ -21,7 +21,7 @@ use samara_spec::pool::Transactions;
 use samara_spec::{Point, Scenario, TransportKind};
 
 use crate::client::Metrics;
-use crate::pools;
+use crate::{pools, rivals};
 
 /// The complete plan of a run.
 pub(crate) struct Wanted {
@@ -216,6 +216,7 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
 
 /// Rejects everything that only a simulation can do.
 fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
+    rivals::possible(scenario)?;
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
     let cells = scenario.find::<Columns>().and_then(|workload| workload.cells.as_ref());

@@ -45,6 +45,17 @@ pub(crate) fn planned(scenario: &Scenario, seed: u64) -> Vec<(usize, RivalKind, 
     rivals.flat_map(|(index, kind, hosts)| hosts.into_iter().map(move |host| (index, kind, host))).collect()
 }
 
+/// Rejects second nodes, for whose links the testbed has no peers.
+pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
+    match scenario.faults.iter().position(|fault| fault.kind == FaultKind::Node) {
+        Some(index) => Err(format!(
+            "fault.{index}.kind: second nodes exist in the simulator only; remove it for the testbed, or select other \
+             runs with --only"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The rivals of a run.
 #[derive(Default)]
 pub(crate) struct Rivals {
@@ -168,6 +179,8 @@ impl Rival {
         let delays = match self.kind {
             RivalKind::Upload { connections } => self.upload(connections, is_over).map(|()| Vec::new()),
             RivalKind::Call => self.call(is_over),
+            // `possible` rejects it.
+            RivalKind::Node { .. } => Err(ErrorKind::Unsupported.into()),
         };
         let nanos = unix_ns().saturating_sub(begun);
         let after = self.snapshot()?;
@@ -296,5 +309,22 @@ fn wait(sockets: &mut [PollFd<'_>], longest: Duration) -> io::Result<()> {
     match poll(sockets, longest) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_spec::load;
+
+    use super::*;
+
+    #[test]
+    fn second_nodes_are_refused() {
+        let of = |run: &str| {
+            possible(&load("rivals", &[], &[run.to_owned()], Some(1)).unwrap().points[0].scenario)
+        };
+        assert_eq!((of("upload"), of("call")), (Ok(()), Ok(())));
+        let error = of("node").unwrap_err();
+        assert!(error.starts_with("fault.0.kind: second nodes exist in the simulator only"), "{error}");
     }
 }

@@ -14,9 +14,9 @@ use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
 use samara_sim::{Arrivals, HostStats, RivalStats};
-use samara_spec::Point;
 use samara_spec::columns::Columns;
 use samara_spec::mix::Mix;
+use samara_spec::{Point, Scenario};
 use samara_trace::live::LiveWriter;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
 use crate::plan::{Job, Wanted, patience};
 use crate::process::NodeProcess;
-use crate::rivals::Rivals;
+use crate::rivals::{self, Rivals};
 use crate::wire::{self, Wire, multiaddr};
 use crate::{NodeProgram, TestbedError, live, mix, nodefile, pools, readiness};
 
@@ -84,6 +84,14 @@ pub struct Done {
     pub real: RealRun,
     /// What uploads and calls in the houses of nodes got.
     pub rivals: Vec<RivalStats>,
+}
+
+/// Checks that the testbed has all rivals of a scenario, before the first run takes its time.
+///
+/// # Errors
+/// A rival exists in the simulator only.
+pub fn check_rivals(scenario: &Scenario) -> Result<(), TestbedError> {
+    rivals::possible(scenario).map_err(TestbedError::Scenario)
 }
 
 /// Runs a point on real nodes. Calls `progress` with the current activity and its progress.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use samara_lab::results::Outcome;
+use samara_spec::Point;
 use samara_testbed::{Done, NodeProgram, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 
@@ -94,6 +95,12 @@ fn run_all(
     programs: &[NodeProgram],
     private_network: bool,
 ) -> Result<Vec<Option<Outcome>>, String> {
+    let failed = |point: &Point, error: TestbedError| {
+        format!("{}: run {}: {error}", session.loaded.source, point.name())
+    };
+    for point in &session.loaded.points {
+        samara_testbed::check_rivals(&point.scenario).map_err(|error| failed(point, error))?;
+    }
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
     for point in &session.loaded.points {
@@ -134,7 +141,7 @@ fn run_all(
             Err(TestbedError::Interrupted) => None,
             Err(error) => {
                 live.end(RunState::Failed);
-                return Err(format!("{}: run {}: {error}", session.loaded.source, point.name()));
+                return Err(failed(point, error));
             }
         });
         if session.stop.load(std::sync::atomic::Ordering::SeqCst) {

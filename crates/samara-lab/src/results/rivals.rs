@@ -1,4 +1,4 @@
-//! The figures of uploads and calls in the houses of nodes.
+//! The figures of uploads, calls and second nodes in the houses of nodes.
 
 use samara_apps::Durations;
 use samara_sim::{RivalKind, RivalStats};
@@ -10,7 +10,7 @@ use crate::statistics::Statistics;
 /// What the rivals of one kind got, over all nodes that had one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RivalFigures {
-    /// `upload` or `call`.
+    /// `upload`, `call` or `node`: a second node.
     pub kind: &'static str,
     /// Bytes on the wire that left the uplinks, with headers and retransmissions.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct RivalFigures {
 impl RivalFigures {
     /// Returns the figures of each kind that there is.
     pub(crate) fn of(rivals: &[RivalStats]) -> Vec<Self> {
-        let kinds = ["upload", "call"].into_iter();
+        let kinds = ["upload", "call", "node"].into_iter();
         kinds.filter_map(|kind| Self::of_kind(kind, rivals)).collect()
     }
 
@@ -69,6 +69,7 @@ fn name(kind: RivalKind) -> &'static str {
     match kind {
         RivalKind::Upload { .. } => "upload",
         RivalKind::Call => "call",
+        RivalKind::Node { .. } => "node",
     }
 }
 

@@ -191,7 +191,7 @@ impl Measured for Together {
 
 fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
     if let Some(index) = scenario.faults.iter().position(|fault| fault.kind.is_rival()) {
-        let what = "uploads and calls run in one process; remove it, or run this scenario in one process";
+        let what = "uploads, calls and second nodes run in one process; remove it, or run this scenario in one process";
         return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
     }
     let what = "only blocks of columns can run in several processes; run this scenario in one process";

@@ -126,10 +126,11 @@ impl<'a> Setup<'a> {
                             sim.restart(until, host);
                         }
                     }
-                    FaultKind::Upload | FaultKind::Call => {
-                        let connections = fault.factor.unwrap_or(1.0) as u32;
+                    FaultKind::Upload | FaultKind::Call | FaultKind::Node => {
+                        let count = |default: f64| fault.factor.unwrap_or(default) as u32;
                         let kind = match fault.kind {
-                            FaultKind::Upload => RivalKind::Upload { connections },
+                            FaultKind::Upload => RivalKind::Upload { connections: count(1.0) },
+                            FaultKind::Node => RivalKind::Node { links: count(20.0) },
                             _ => RivalKind::Call,
                         };
                         let latency = Duration::from_nanos(self.scenario().network.latency.nanos());

@@ -372,10 +372,12 @@ peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [] }] | f
 peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [1000] }] | fault.0.peers: has node 1000; nodes are numbered 0 to 999
 peerdas | fault | [{ kind = "crash", at = "11 s", nodes = [1], peers = [2] }] | fault.0.peers: belongs to kind = "cut", "reset" and "reconnect"
 peerdas | fault | [{ kind = "reconnect", at = "11 s", nodes = [1], direction = "out" }] | fault.0.direction: belongs to kind = "cut"
-peerdas | fault | [{ kind = "cut", at = "11 s", until = "12 s", nodes = [1], factor = 0.5 }] | fault.0.factor: belongs to slow and hostile nodes and to uploads
+peerdas | fault | [{ kind = "cut", at = "11 s", until = "12 s", nodes = [1], factor = 0.5 }] | fault.0.factor: belongs to slow, hostile and second nodes and to uploads
 peerdas | fault | [{ kind = "upload", at = "11 s", nodes = [1] }] | fault.0.kind: needs a queue that the node shares with others behind its router
 peerdas-links | fault | [{ kind = "upload", at = "11 s", nodes = [1], factor = 1.5 }] | fault.0.factor: is 1.5; expected 1 to 100 connections, a whole number
 peerdas-links | fault | [{ kind = "upload", at = "11 s", nodes = [1], factor = 101 }] | fault.0.factor: is 101; expected 1 to 100 connections
+peerdas | fault | [{ kind = "node", at = "11 s", nodes = [1] }] | fault.0.kind: needs a queue that the node shares with others behind its router
+peerdas-links | fault | [{ kind = "node", at = "11 s", nodes = [1], factor = 0.5 }] | fault.0.factor: is 0.5; expected 1 to 100 links, a whole number
 peerdas-links | fault | [{ kind = "call", at = "11 s", nodes = [1], factor = 2 }] | fault.0.factor: belongs to slow
 peerdas | fault | [{ kind = "crash", at = "11 s", share = "150 %" }] | fault.0.share: is 150 %; allowed is up to 100 %
 peerdas | fault | [{ kind = "crash" | a table in braces is not closed before or in this line; add

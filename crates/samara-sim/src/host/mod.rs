@@ -6,11 +6,10 @@ mod packets;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
-use samara_engine::uplink::{Limit, Report, TCP_ACK_DELAY};
+use samara_engine::uplink::Limit;
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
 use crate::config::{NicDiscipline, SimConfig};
@@ -606,12 +605,7 @@ impl<F: Frame> Host<F> {
     /// Tells the limit about an acknowledgement on a link on which so many bytes had arrived before.
     pub(super) fn note_acknowledged(&mut self, now: u64, slot: u32, before: u64, transport: &Transport) {
         let Some(limit) = &mut self.limit else { return };
-        let flow = self.links[slot as usize].sender.flow();
-        let arrived = flow.arrived.saturating_sub(before);
-        let is_single = arrived <= u64::from(transport.mss) && matches!(transport.control, Control::Tcp(_));
-        let ack_delay = if is_single { TCP_ACK_DELAY } else { Duration::ZERO };
-        let round_trip = Duration::from_nanos(flow.trip);
-        let report = Report { arrived, round_trip, ack_delay, lost: flow.lost, load: flow.load };
+        let report = self.links[slot as usize].sender.flow().report(before, transport);
         limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 

@@ -14,9 +14,11 @@ pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use samara_engine::Frame;
 use samara_engine::outbox::Room;
-use samara_engine::uplink::Load;
+use samara_engine::uplink::{Load, Report, TCP_ACK_DELAY};
 
 pub use config::{Connection, Control, Framing, Transport};
 
@@ -162,6 +164,18 @@ pub(crate) struct Flow {
     pub(crate) lost: u64,
     /// The last round trip in nanoseconds; 0 before the first one.
     pub(crate) trip: u64,
+}
+
+impl Flow {
+    /// Returns what a node's limit gets to know of an acknowledgement, before which so many bytes had
+    /// arrived.
+    pub(crate) fn report(&self, before: u64, transport: &Transport) -> Report {
+        let arrived = self.arrived.saturating_sub(before);
+        let is_single = arrived <= u64::from(transport.mss) && matches!(transport.control, Control::Tcp(_));
+        let ack_delay = if is_single { TCP_ACK_DELAY } else { Duration::ZERO };
+        let round_trip = Duration::from_nanos(self.trip);
+        Report { arrived, round_trip, ack_delay, lost: self.lost, load: self.load }
+    }
 }
 
 /// Limits the data in flight, and repairs losses. Times in nanoseconds.

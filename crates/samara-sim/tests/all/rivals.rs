@@ -1,4 +1,4 @@
-//! Uploads and calls behind the router of a host.
+//! Uploads, calls and second nodes behind the router of a host.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use samara_sim::{
 
 const LATENCY: Duration = Duration::from_millis(25);
 const UPLOAD: RivalKind = RivalKind::Upload { connections: 1 };
+const NODE: RivalKind = RivalKind::Node { links: 20 };
 
 /// Two hosts with 20 Mbit/s, behind routers with this queue.
 fn behind(nic: NicDiscipline) -> Simulation<Talker> {
@@ -79,4 +80,23 @@ fn a_rival_outlives_the_process_and_the_host_counts_beside_it() {
     let sent = all[0].host_sent.bytes;
     assert!((100_000..110_000).contains(&sent), "{sent} bytes of the host");
     assert!(share(&all[0]) > 0.96, "{}", share(&all[0]));
+}
+
+#[test]
+fn a_second_node_takes_an_idle_uplink_and_leaves_the_queue_short() {
+    let all = beside(behind(fifo(200)), &[NODE, RivalKind::Call]);
+    assert!((0.95..=1.0).contains(&share(&all[0])), "{}", share(&all[0]));
+    assert_eq!((all[0].lost, all[1].lost), (0, 0));
+    assert!(mean_millis(&all[1]) < 20.0, "{} ms", mean_millis(&all[1]));
+    let all = beside(behind(NicDiscipline::FqCoDel(FqCoDel::default())), &[NODE]);
+    assert!((0.95..=1.0).contains(&share(&all[0])), "{}", share(&all[0]));
+}
+
+#[test]
+fn second_nodes_share_an_uplink_with_each_other_and_with_an_upload() {
+    for other in [NODE, UPLOAD] {
+        let all = beside(behind(fifo(200)), &[NODE, other]);
+        let shares: Vec<f64> = all.iter().map(share).collect();
+        assert!(shares.iter().all(|share| *share >= 0.4), "{other:?}: {shares:?}");
+    }
 }

@@ -22,6 +22,7 @@ use crate::TestbedError;
 use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
+use crate::rivals;
 use crate::run::{Options, Stop, unix_ns};
 use crate::wire::Wire;
 
@@ -53,6 +54,7 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
         ),
     ];
     refuse(&refused)?;
+    rivals::possible(scenario)?;
     let is_real = |kind: FaultKind| kind == FaultKind::Crash || kind.is_rival();
     match scenario.faults.iter().position(|fault| !is_real(fault.kind)) {
         Some(index) => Err(format!(
