@@ -1,13 +1,10 @@
 //! The record of what the application of a group member received.
-//!
-//! Each host keeps its own record, because deliveries are too many to report one by one.
 
 use rustc_hash::FxHashMap;
 use samara_engine::Time;
 use smallvec::SmallVec;
 
 use super::Header;
-use crate::Durations;
 
 /// The purpose of bytes between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,10 +25,9 @@ impl Kind {
 
 /// The numbers of delivered messages of one origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Received {
+struct Received {
     /// Inclusive ranges in ascending order with holes between them. Most often there is one range.
     ranges: SmallVec<[(u64, u64); 1]>,
-    count: u64,
 }
 
 /// The place of a message relative to those delivered before it.
@@ -46,16 +42,12 @@ enum Place {
 }
 
 impl Received {
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     fn has(&self, number: u64) -> bool {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
     }
 
     fn insert(&mut self, number: u64) -> Place {
-        let place = match self.ranges.last_mut() {
+        match self.ranges.last_mut() {
             Some(last) if number == last.1 + 1 => {
                 last.1 = number;
                 Place::Next
@@ -65,9 +57,7 @@ impl Received {
                 self.ranges.push((number, number));
                 Place::Next
             }
-        };
-        self.count += u64::from(place != Place::Again);
-        place
+        }
     }
 
     fn insert_late(&mut self, number: u64) -> Place {
@@ -87,7 +77,7 @@ impl Received {
     }
 }
 
-/// Number of messages of a group whose senders the ledgers note, the first ones of each origin.
+/// Number of messages of a group whose senders the members note, the first ones of each origin.
 pub const FOLLOWED_MAX: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +91,39 @@ pub struct Delivery {
     pub from: Option<u32>,
 }
 
-/// The record of one host's application.
+/// The counters of a member's application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Number of own messages that the engine accepted.
+    pub broadcast: u64,
+    pub duplicates: u64,
+    /// Messages delivered after later ones of the same origin.
+    pub out_of_order: u64,
+    /// Messages with an invalid header or length.
+    pub garbled: u64,
+    /// Bytes of frames received from each host during the stream; empty stands for zeros.
+    pub bytes_from: Vec<u64>,
+    /// Bytes of frames received during the stream, by [`Kind`].
+    pub bytes_of: [u64; Kind::ALL.len()],
+}
+
+impl Totals {
+    /// Adds the counters of another process of the same host.
+    pub fn add(&mut self, other: &Self) {
+        let Self { broadcast, duplicates, out_of_order, garbled, bytes_from, bytes_of } = other;
+        self.broadcast += broadcast;
+        self.duplicates += duplicates;
+        self.out_of_order += out_of_order;
+        self.garbled += garbled;
+        self.bytes_from.resize(self.bytes_from.len().max(bytes_from.len()), 0);
+        self.bytes_from.iter_mut().zip(bytes_from).for_each(|(sum, bytes)| *sum += bytes);
+        self.bytes_of.iter_mut().zip(bytes_of).for_each(|(sum, bytes)| *sum += bytes);
+    }
+}
+
+/// The record of the application of one process.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    me: u32,
     size: usize,
     /// The last message of each origin whose sender is noted.
     followed: u64,
@@ -115,71 +134,32 @@ pub struct Ledger {
     begin: Time,
     /// Whether the stream is over: frames are no longer counted.
     is_over: bool,
-    /// Number of own messages that the engine accepted.
-    pub broadcast: u64,
-    /// Whether the host has finished broadcasting.
-    pub is_done: bool,
-    /// Messages received from each origin by the current process.
-    pub received: Vec<Received>,
+    /// Messages received from each origin.
+    received: Vec<Received>,
     /// Number of deliveries, including own messages.
-    pub delivered: u64,
-    pub delivered_bytes: u64,
-    /// Deliveries since the observer last removed them, including own messages.
-    pub recent: Vec<Delivery>,
-    /// Time from handing in a message to its delivery here, without own messages.
-    pub latency: Durations,
-    pub last_at: Time,
-    /// The longest time without a delivery since the stream began, in nanoseconds.
-    pub longest_gap_ns: u64,
-    /// The time at which the longest gap ended.
-    pub longest_gap_at: Time,
-    pub duplicates: u64,
-    /// Messages delivered after later ones of the same origin.
-    pub out_of_order: u64,
-    /// Messages with an invalid header or length.
-    pub garbled: u64,
-    /// A digest of all deliveries in their order.
-    pub order: u64,
-    /// Bytes of frames received from each host since the stream began.
-    pub bytes_from: Vec<u64>,
-    /// Bytes of frames received since the stream began, by [`Kind`].
-    pub bytes_of: [u64; Kind::ALL.len()],
+    delivered: u64,
+    totals: Totals,
 }
 
 impl Ledger {
-    /// Creates the ledger of a host in a group of `members`, the first `senders` of which broadcast.
-    /// The stream of messages of `size` bytes begins at `begin`.
-    pub fn new(me: u32, members: u32, senders: u32, size: usize, begin: Time) -> Self {
+    /// Creates the ledger of a member in a group of `members`, the first `senders` of which
+    /// broadcast. The stream of messages of `size` bytes begins at `begin`.
+    pub fn new(members: u32, senders: u32, size: usize, begin: Time) -> Self {
         Self {
-            me,
             size,
             followed: u64::from(FOLLOWED_MAX / senders.max(1)),
             arrived: FxHashMap::default(),
             begin,
             is_over: false,
-            broadcast: 0,
-            is_done: false,
             received: vec![Received::default(); members as usize],
             delivered: 0,
-            delivered_bytes: 0,
-            recent: Vec::new(),
-            latency: Durations::default(),
-            last_at: begin,
-            longest_gap_ns: 0,
-            longest_gap_at: begin,
-            duplicates: 0,
-            out_of_order: 0,
-            garbled: 0,
-            order: 0xcbf2_9ce4_8422_2325,
-            bytes_from: vec![0; members as usize],
-            bytes_of: [0; Kind::ALL.len()],
+            totals: Totals { bytes_from: vec![0; members as usize], ..Totals::default() },
         }
     }
 
-    /// Forgets the messages received by earlier processes, because a new process starts.
-    pub fn start(&mut self) {
-        self.received.fill(Received::default());
-        self.arrived.clear();
+    /// Returns all counters but that of broadcast messages.
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// Notes the sender of a message that begins with `start`.
@@ -196,43 +176,32 @@ impl Ledger {
         self.delivered < u64::from(FOLLOWED_MAX)
     }
 
-    /// Records the delivery of a message of `len` bytes that starts with `content`.
-    pub fn deliver(&mut self, content: &[u8], len: usize, now: Time) {
+    /// Records the delivery of a message of `len` bytes that starts with `content`. Returns it unless
+    /// it is garbled or a duplicate.
+    pub(super) fn deliver(&mut self, content: &[u8], len: usize, now: Time) -> Option<Delivery> {
         let header = Header::of(content).filter(|_| len == self.size);
         let known = header.and_then(|header| Some((header, self.received.get_mut(header.origin as usize)?)));
         let Some((header, received)) = known else {
-            self.garbled += 1;
-            return;
+            self.totals.garbled += 1;
+            return None;
         };
         match received.insert(header.number) {
             Place::Next => {}
-            Place::Late => self.out_of_order += 1,
+            Place::Late => self.totals.out_of_order += 1,
             Place::Again => {
-                self.duplicates += 1;
-                return;
+                self.totals.duplicates += 1;
+                return None;
             }
         }
         self.delivered += 1;
-        self.delivered_bytes += len as u64;
         let Header { origin, number, at } = header;
         let nanos = now.since(at).as_nanos() as u64;
         let from = self.arrived.remove(&(origin, number));
-        self.recent.push(Delivery { origin, number, nanos, from });
-        if origin != self.me {
-            self.latency.add(nanos);
-        }
-        for word in [u64::from(origin), number] {
-            self.order = (self.order ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        let gap = now.since(self.last_at).as_nanos() as u64;
-        if gap > self.longest_gap_ns {
-            (self.longest_gap_ns, self.longest_gap_at) = (gap, now);
-        }
-        self.last_at = now;
+        Some(Delivery { origin, number, nanos, from })
     }
 
     /// Ends the stream, and with it the count of frames.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.is_over = true;
     }
 
@@ -242,8 +211,8 @@ impl Ledger {
             return;
         }
         for (kind, bytes) in parts {
-            self.bytes_of[kind as usize] += bytes as u64;
-            if let Some(sum) = self.bytes_from.get_mut(from as usize) {
+            self.totals.bytes_of[kind as usize] += bytes as u64;
+            if let Some(sum) = self.totals.bytes_from.get_mut(from as usize) {
                 *sum += bytes as u64;
             }
         }

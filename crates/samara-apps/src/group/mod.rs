@@ -3,7 +3,7 @@
 mod ledger;
 mod source;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use samara_ring::{
 };
 use samara_sim::{App, Contents, host_of};
 
-pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Received};
+pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Totals};
 pub use source::{Header, Source};
 
 use crate::host::Neighbours;
@@ -29,15 +29,34 @@ const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
 pub enum Act {
     Begin,
     Leave,
+    /// Ends the count of received frames.
+    End,
 }
 
-/// A member suspects this host of having failed.
-///
-/// The member's [`Ledger`] records deliveries, since they are too many to report one by one.
+/// An event of a member. Small and without heap memory, since a simulation creates millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Suspected(pub u32);
+pub enum MemberEvent {
+    /// A process of the host started. It has not received messages of earlier ones.
+    Started,
+    Delivered(Delivery),
+    /// The member has broadcast its last message; the engine accepted this many.
+    Done {
+        broadcast: u64,
+    },
+    /// The member suspects this host of having failed.
+    Suspected(u32),
+}
 
-/// Counters of a member since its node started.
+const _: () = assert!(size_of::<MemberEvent>() <= 32);
+
+/// The counters of a member since its process started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub engine: Counts,
+    pub totals: Totals,
+}
+
+/// Counters of a member's engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages or chunks that it forwarded.
@@ -52,13 +71,6 @@ pub struct Counts {
     pub queue_drops: u64,
     /// Number of ignored frames and messages, by cause.
     pub ignored: Vec<(&'static str, u64)>,
-}
-
-/// The record of a host's application. It is kept outside the node, so it outlives the process.
-pub type SharedLedger = Arc<Mutex<Ledger>>;
-
-pub fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An engine event that the application acts on.
@@ -319,28 +331,37 @@ fn multicast(frame: &JgroupsFrame) -> Option<&Multicast> {
 pub struct GroupMember<B: Broadcasts> {
     engine: B,
     sender: Sender,
-    ledger: SharedLedger,
+    ledger: Ledger,
     neighbours: Neighbours,
+    /// Whether the member has reported that it is done.
+    is_done: bool,
     /// Whether the engine refused a message. The member tries again when there is room.
     is_full: bool,
     events: Vec<B::Event>,
 }
 
 impl<B: Broadcasts> GroupMember<B> {
-    pub fn new(engine: B, host: u32, source: Source, ledger: SharedLedger) -> Self {
-        let (neighbours, events) = (Neighbours::default(), Vec::new());
-        Self { engine, sender: Sender::new(source, host), ledger, neighbours, is_full: false, events }
+    pub fn new(engine: B, host: u32, source: Source, ledger: Ledger) -> Self {
+        Self {
+            engine,
+            sender: Sender::new(source, host),
+            ledger,
+            neighbours: Neighbours::default(),
+            is_done: false,
+            is_full: false,
+            events: Vec::new(),
+        }
     }
 
-    /// Converts the input for the engine; `None` if it concerns only the sender.
+    /// Converts the input for the engine; `None` if it does not concern the engine.
     fn for_engine(
         &mut self,
         input: Input<B::Frame, Act>,
-        cx: &Context<'_, B::Frame, Suspected>,
+        cx: &mut Context<'_, B::Frame, MemberEvent>,
     ) -> Option<Input<B::Frame, B::Command>> {
         Some(match input {
             Input::Start => {
-                lock(&self.ledger).start();
+                cx.emit(MemberEvent::Started);
                 Input::Start
             }
             Input::Command(Act::Begin) => {
@@ -349,8 +370,12 @@ impl<B: Broadcasts> GroupMember<B> {
             }
             Input::Command(Act::Leave) => {
                 self.sender.stop();
-                lock(&self.ledger).is_done = true;
+                self.done(cx);
                 Input::Command(B::leave()?)
+            }
+            Input::Command(Act::End) => {
+                self.ledger.end();
+                return None;
             }
             Input::Timer(DUE) => return None,
             Input::Timer(token) => Input::Timer(token),
@@ -363,20 +388,27 @@ impl<B: Broadcasts> GroupMember<B> {
             Input::Frame { peer, frame } => {
                 let content = frame.payload_len();
                 let parts = [(Kind::Content, content), (B::kind(&frame), frame.encoded_len() - content)];
-                let (mut ledger, from) = (lock(&self.ledger), self.neighbours.host(peer));
+                let (ledger, from) = (&mut self.ledger, self.neighbours.host(peer));
                 ledger.frame(from, parts, cx.now());
                 if ledger.is_following() {
                     B::starts(&frame, &mut |start| ledger.arrive(from, start));
                 }
-                drop(ledger);
                 Input::Frame { peer, frame }
             }
         })
     }
 
+    /// Reports that the member has broadcast its last message.
+    fn done(&mut self, cx: &mut Context<'_, B::Frame, MemberEvent>) {
+        if !self.is_done {
+            self.is_done = true;
+            cx.emit(MemberEvent::Done { broadcast: self.sender.broadcast() });
+        }
+    }
+
     /// Broadcasts at most `most` messages while the source has some and the engine has room.
     /// Returns their number.
-    fn broadcast(&mut self, most: u32, cx: &mut Context<'_, B::Frame, Suspected>) -> u32 {
+    fn broadcast(&mut self, most: u32, cx: &mut Context<'_, B::Frame, MemberEvent>) -> u32 {
         let now = cx.now();
         let mut taken = 0;
         while !self.is_full
@@ -390,26 +422,21 @@ impl<B: Broadcasts> GroupMember<B> {
                 self.is_full = true;
             }
         }
-        if taken > 0 {
-            lock(&self.ledger).broadcast += u64::from(taken);
-        }
         taken
     }
 
     /// Handles the events of the engine.
-    fn relay(&mut self, cx: &mut Context<'_, B::Frame, Suspected>) {
-        if self.events.is_empty() {
-            return;
-        }
+    fn relay(&mut self, cx: &mut Context<'_, B::Frame, MemberEvent>) {
         let now = cx.now();
-        let mut ledger = lock(&self.ledger);
         for event in self.events.drain(..) {
             match B::seen(event) {
                 Some(Seen::Delivered(payload)) => {
                     let head = payload.chunks().first().map_or(&[][..], |chunk| chunk);
-                    ledger.deliver(head, payload.len(), now);
+                    if let Some(delivery) = self.ledger.deliver(head, payload.len(), now) {
+                        cx.emit(MemberEvent::Delivered(delivery));
+                    }
                 }
-                Some(Seen::Suspected(host)) => cx.emit(Suspected(host)),
+                Some(Seen::Suspected(host)) => cx.emit(MemberEvent::Suspected(host)),
                 Some(Seen::Room) => self.is_full = false,
                 None => {}
             }
@@ -417,7 +444,7 @@ impl<B: Broadcasts> GroupMember<B> {
     }
 
     /// Broadcasts until the source is empty or the engine is full, then sets a timer.
-    fn go_on(&mut self, cx: &mut Context<'_, B::Frame, Suspected>) {
+    fn go_on(&mut self, cx: &mut Context<'_, B::Frame, MemberEvent>) {
         let mut left = BURST;
         loop {
             left -= self.broadcast(left, cx);
@@ -435,28 +462,28 @@ impl<B: Broadcasts> GroupMember<B> {
             cx.set_timer(at, DUE);
         }
         if self.sender.is_done(cx.now()) {
-            lock(&self.ledger).is_done = true;
+            self.done(cx);
         }
     }
 }
 
 impl<B: Broadcasts> App for GroupMember<B> {
-    type Counters = Counts;
+    type Counters = Counters;
 
-    fn counters(&self) -> Counts {
-        self.engine.counts()
+    fn counters(&self) -> Counters {
+        let totals = Totals { broadcast: self.sender.broadcast(), ..self.ledger.totals().clone() };
+        Counters { engine: self.engine.counts(), totals }
     }
 }
 
 impl<B: Broadcasts> Engine for GroupMember<B> {
     type Frame = B::Frame;
     type Command = Act;
-    type Event = Suspected;
+    type Event = MemberEvent;
 
-    fn handle(&mut self, input: Input<B::Frame, Act>, cx: &mut Context<'_, B::Frame, Suspected>) {
-        let input = self.for_engine(input, cx);
-        let is_due = input.is_none();
-        if let Some(input) = input {
+    fn handle(&mut self, input: Input<B::Frame, Act>, cx: &mut Context<'_, B::Frame, MemberEvent>) {
+        let is_due = matches!(input, Input::Command(Act::Begin) | Input::Timer(DUE));
+        if let Some(input) = self.for_engine(input, cx) {
             self.engine.handle(input, &mut cx.nested(&mut self.events));
         }
         let had_room = !self.is_full;

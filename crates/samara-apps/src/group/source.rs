@@ -152,6 +152,11 @@ impl Sender {
         self.block.message(header, size)
     }
 
+    /// Returns the number of messages that the engine accepted.
+    pub(super) fn broadcast(&self) -> u64 {
+        self.next - 1
+    }
+
     pub(super) fn taken(&mut self) {
         self.next += 1;
         if let Some(interval) = self.source.interval {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use samara_apps::group::{Counts, Kind, Ledger};
+use samara_apps::group::{Counts, Kind};
 use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::jgroups::Path;
@@ -12,7 +12,7 @@ use samara_sim::{GateStats, HostStats};
 use samara_spec::group::{Group, bridge_shape, config};
 use serde::Serialize;
 
-use super::run::GroupMeasured;
+use super::run::{GroupMeasured, Member};
 use crate::metric::metrics;
 use crate::network;
 use crate::results::{PacketDrops, packet_drops, ratio};
@@ -254,23 +254,24 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let scenario = &measured.point.scenario;
     let group = scenario.part::<Group>().clone();
     let begin = group.warm_up.nanos();
-    let ledgers = &measured.ledgers;
-    let steady: Vec<usize> = (0..ledgers.len()).filter(|host| measured.fates.is_steady(*host)).collect();
-    let took = |ledger: &Ledger| ledger.last_at.as_nanos().saturating_sub(begin) as f64;
-    let longest = steady.iter().map(|host| took(&ledgers[*host])).fold(0.0, f64::max);
+    let members = &measured.members;
+    let steady: Vec<usize> = (0..members.len()).filter(|host| measured.fates.is_steady(*host)).collect();
+    let took = |member: &Member| member.last_at.saturating_sub(begin) as f64;
+    let longest = steady.iter().map(|host| took(&members[*host])).fold(0.0, f64::max);
     // With a rate, each message stands for the time until the next one is due; the last one too.
-    let most = ledgers.iter().map(|ledger| ledger.broadcast).max().unwrap_or(0) as f64;
+    let most = members.iter().map(|member| member.totals.broadcast).max().unwrap_or(0) as f64;
     let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
-    let rate = |host: &usize| ratio(ledgers[*host].delivered_bytes as f64, longest.max(due)) * 1e3;
+    let bytes_of = |host: &usize| (members[*host].delivered * group.size.bytes()) as f64;
+    let rate = |host: &usize| ratio(bytes_of(host), longest.max(due)) * 1e3;
     let throughput = ratio(steady.iter().map(rate).sum(), steady.len() as f64);
-    let count = |value: fn(&Ledger) -> u64| ledgers.iter().map(value).sum::<u64>();
-    let messages = count(|ledger| ledger.broadcast);
+    let count = |value: fn(&Member) -> u64| members.iter().map(value).sum::<u64>();
+    let messages = count(|member| member.totals.broadcast);
     let senders = group.senders(scenario.network.nodes);
     let single = senders == 1 && group.rate.is_none();
     let (lost, disagreements) = missing(measured, &steady);
     let is_total = scenario.part::<Parameters>().preset == Preset::RingTotal;
     let other_orders =
-        steady.iter().filter(|host| is_total && ledgers[**host].order != ledgers[steady[0]].order).count();
+        steady.iter().filter(|host| is_total && members[**host].order != members[steady[0]].order).count();
     let busy =
         |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let uplinks: Vec<f64> = measured.traffic.iter().map(busy).collect();
@@ -284,7 +285,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         senders,
         shape: bounds.shape.name(),
         messages,
-        deliveries: count(|ledger| ledger.delivered),
+        deliveries: count(|member| member.delivered),
         throughput_mb_per_s: throughput,
         throughput_min_mb_per_s: steady.iter().map(rate).fold(f64::INFINITY, f64::min),
         upper_bound_mb_per_s: upper,
@@ -295,14 +296,14 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         gain_bound: None,
         rounds: single.then(|| longest / 1e9 / bounds.round_s),
         rounds_of_schedule: bounds.rounds(messages).filter(|_| single),
-        delivery_latency_ms: Statistics::of_durations(&measured.latency()),
-        longest_gap_ms: steady.iter().map(|host| ledgers[*host].longest_gap_ns).max().unwrap_or(0) as f64
+        delivery_latency_ms: Statistics::of_durations(&measured.latency),
+        longest_gap_ms: steady.iter().map(|host| members[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,
-        duplicates: count(|ledger| ledger.duplicates),
-        order_violations: count(|ledger| ledger.out_of_order) + other_orders as u64,
+        duplicates: count(|member| member.totals.duplicates),
+        order_violations: count(|member| member.totals.out_of_order) + other_orders as u64,
         disagreements,
-        garbled: count(|ledger| ledger.garbled),
+        garbled: count(|member| member.totals.garbled),
         suspicions: measured.suspicions.len() as u64,
         false_suspicions: measured.suspicions.iter().filter(|suspicion| suspicion.is_false).count() as u64,
         views: of_steady(|counts| counts.views),
@@ -333,13 +334,14 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
 /// must have the messages that any other steady member has.
 fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
     let (mut lost, mut disagreements) = (0, 0);
-    for (origin, ledger) in measured.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.broadcast > 0) {
-        let received = || steady.iter().map(|host| &measured.ledgers[*host].received[origin]);
+    let broadcast = measured.members.iter().map(|member| member.totals.broadcast).enumerate();
+    for (origin, broadcast) in broadcast.filter(|(_, broadcast)| *broadcast > 0) {
+        let received = || steady.iter().map(|host| measured.members[*host].received[origin]);
         if measured.fates.must_arrive(origin) {
-            lost += received().map(|received| ledger.broadcast - received.count()).sum::<u64>();
+            lost += received().map(|received| broadcast - received).sum::<u64>();
         } else {
-            let most = received().map(|received| received.count()).max().unwrap_or(0);
-            disagreements += received().map(|received| most - received.count()).sum::<u64>();
+            let most = received().max().unwrap_or(0);
+            disagreements += received().map(|received| most - received).sum::<u64>();
         }
     }
     (lost, disagreements)
@@ -357,11 +359,11 @@ fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {
 
 fn bytes(measured: &GroupMeasured) -> GroupBytes {
     // A member does not receive its own messages.
-    let own: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
-    let delivered: u64 = measured.ledgers.iter().map(|ledger| ledger.delivered).sum();
+    let own: u64 = measured.members.iter().map(|member| member.totals.broadcast).sum();
+    let delivered: u64 = measured.members.iter().map(|member| member.delivered).sum();
     let deliveries = delivered.saturating_sub(own) as f64;
     let of = |kind: Kind| {
-        let sum: u64 = measured.ledgers.iter().map(|ledger| ledger.bytes_of[kind as usize]).sum();
+        let sum: u64 = measured.members.iter().map(|member| member.totals.bytes_of[kind as usize]).sum();
         ratio(sum as f64, deliveries)
     };
     let wire: u64 = measured.traffic.iter().map(|stats| stats.received.bytes).sum();
@@ -397,7 +399,7 @@ impl GatewayFigures {
     fn of(measured: &GroupMeasured) -> Option<Self> {
         let rate = measured.point.scenario.network.regions.as_ref()?.gateway?;
         let group = measured.point.scenario.find::<Group>()?;
-        let broadcast: u64 = measured.ledgers.iter().map(|ledger| ledger.broadcast).sum();
+        let broadcast: u64 = measured.members.iter().map(|member| member.totals.broadcast).sum();
         let out: u64 = measured.gateways.iter().map(|[out, _]| out.passed.bytes).sum();
         let all = || measured.gateways.iter().flatten();
         let busy = |gate: &GateStats| gate.passed.bytes as f64 * 8e9 / rate.bps() as f64;

@@ -1,13 +1,12 @@
 //! The retained data of a run with a group, and its tables.
 
-use samara_apps::Durations;
-use samara_apps::group::{FOLLOWED_MAX, Ledger};
+use samara_apps::group::FOLLOWED_MAX;
 use samara_sim::HostStats;
 use samara_spec::Point;
 use samara_spec::group::Group;
 
 use super::metrics::{GroupMetrics, group_metrics};
-use super::run::GroupMeasured;
+use super::run::{GroupMeasured, Member};
 use super::torture;
 use crate::network::Hosts;
 use crate::results::columns::column;
@@ -65,25 +64,28 @@ pub(super) fn related(outcome: &Outcome, others: &[&Outcome], _first: &str) -> O
 
 impl GroupData {
     fn of(measured: &GroupMeasured) -> Self {
-        let begin = measured.point.scenario.part::<Group>().warm_up.nanos();
+        let group = measured.point.scenario.part::<Group>();
+        let begin = group.warm_up.nanos();
         let after = |at: u64| at.saturating_sub(begin) as f64;
         let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64);
-        let member = |(host, ledger): (usize, &Ledger)| MemberRow {
+        let row = |(host, member): (usize, &Member)| MemberRow {
             is_steady: measured.fates.is_steady(host),
-            broadcast: ledger.broadcast,
-            delivered: ledger.delivered,
-            throughput_mb_per_s: ratio(ledger.delivered_bytes as f64, after(ledger.last_at.as_nanos())) * 1e3,
+            broadcast: member.totals.broadcast,
+            delivered: member.delivered,
+            throughput_mb_per_s: ratio((member.delivered * group.size.bytes()) as f64, after(member.last_at))
+                * 1e3,
             uplink_utilisation: busy(&measured.traffic[host]),
-            longest_gap_ms: ledger.longest_gap_ns as f64 / 1e6,
-            longest_gap_until_ms: after(ledger.longest_gap_at.as_nanos()) / 1e6,
+            longest_gap_ms: member.longest_gap_ns as f64 / 1e6,
+            longest_gap_until_ms: after(member.longest_gap_at) / 1e6,
             idle_bytes: measured.idle_bytes[host],
         };
-        let to = |from: usize| measured.ledgers.iter().map(|ledger| ledger.bytes_from[from]).collect();
+        let members = &measured.members;
+        let to = |from: usize| members.iter().map(|member| member.totals.bytes_from[from]).collect();
         Self {
             metrics: group_metrics(measured),
-            members: measured.ledgers.iter().enumerate().map(member).collect(),
-            links: (0..measured.ledgers.len()).map(to).collect(),
-            latency: measured.latency().distribution_ms(),
+            members: members.iter().enumerate().map(row).collect(),
+            links: (0..members.len()).map(to).collect(),
+            latency: measured.latency.distribution_ms(),
             took_ms: measured.measured_nanos as f64 / 1e6,
             spread: measured.spread(),
             regions: measured.hosts.placed(),
@@ -92,14 +94,6 @@ impl GroupData {
 }
 
 impl GroupMeasured {
-    /// Returns the times from handing in a message to its delivery, over all steady members.
-    pub(super) fn latency(&self) -> Durations {
-        let mut latency = Durations::default();
-        let steady = (0..self.ledgers.len()).filter(|host| self.fates.is_steady(*host));
-        steady.for_each(|host| latency.join(&self.ledgers[host].latency));
-        latency
-    }
-
     /// Returns the way of some messages to the steady members.
     fn spread(&self) -> Spread {
         let group = self.point.scenario.part::<Group>();
@@ -110,8 +104,9 @@ impl GroupMeasured {
         };
         let of_number = |number| (0..senders).map(move |origin| (origin, number));
         let followed = (1..=FOLLOWED_MAX / senders.max(1)).flat_map(of_number);
-        let was_sent =
-            |(origin, number): &(u32, u32)| self.ledgers[*origin as usize].broadcast >= u64::from(*number);
+        let was_sent = |(origin, number): &(u32, u32)| {
+            self.members[*origin as usize].totals.broadcast >= u64::from(*number)
+        };
         let items = followed.filter(was_sent).map(|(origin, number)| (item(origin, number), origin));
         let is_steady = |node: u32| self.fates.is_steady(node as usize);
         self.deliveries.spread(&self.point, items, |row| item(row.detail, row.item), is_steady)

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use samara_apps::Simulated;
 use samara_apps::group::{
-    Act, Broadcasts, Counts, Delivery, GroupMember, Ledger, SentAt, SharedLedger, Source, Suspected,
-    contents, item_of, lock,
+    Act, Broadcasts, Counters, Counts, Delivery, GroupMember, Ledger, MemberEvent, SentAt, Source, Totals,
+    contents, item_of,
 };
+use samara_apps::{Durations, Simulated};
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Outbox, PeerIdentity, Time};
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
@@ -40,9 +40,9 @@ const AFTERMATH_NANOS: u64 = 3_000_000_000;
 #[derive(Debug)]
 pub struct GroupMeasured {
     pub point: Point,
-    /// The record of each host's application.
-    pub ledgers: Vec<Ledger>,
-    /// Counters of each host's last node.
+    /// The record of each host's member.
+    pub members: Vec<Member>,
+    /// Counters of the engine of each host's last process.
     pub counts: Vec<Counts>,
     /// Traffic of each host from the first message to the last delivery.
     pub traffic: Vec<HostStats>,
@@ -57,10 +57,70 @@ pub struct GroupMeasured {
     pub idle_bytes: Vec<u64>,
     /// A row for each delivery, including own messages; its detail is the origin.
     pub deliveries: Deliveries,
+    /// Times from handing in a message to its delivery at a steady member, without own messages.
+    pub latency: Durations,
     /// Suspicions in order of time.
     pub suspicions: Vec<Suspicion>,
     /// Digest of all packets, and number of steps of the simulation.
     pub digest: (u64, u64),
+}
+
+/// The record of a host's member over all processes of the host, from its events and counters.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The number of its messages, once it has finished broadcasting.
+    done: Option<u64>,
+    /// Number of messages of each origin that the last process delivered.
+    pub received: Vec<u64>,
+    /// Number of deliveries, including own messages.
+    pub delivered: u64,
+    /// Time of the last delivery in nanoseconds; the start of the stream before the first one.
+    pub last_at: u64,
+    /// The longest time without a delivery since the stream began, in nanoseconds.
+    pub longest_gap_ns: u64,
+    /// The time at which the longest gap ended, in nanoseconds.
+    pub longest_gap_at: u64,
+    /// A digest of all deliveries in their order.
+    pub order: u64,
+    /// The counters of all processes that have ended, or of all at the end of the run.
+    pub totals: Totals,
+    /// The last look at the counters of the current process.
+    current: Totals,
+}
+
+impl Member {
+    fn new(members: u32, begin: u64) -> Self {
+        Self {
+            done: None,
+            received: vec![0; members as usize],
+            delivered: 0,
+            last_at: begin,
+            longest_gap_ns: 0,
+            longest_gap_at: begin,
+            order: 0xcbf2_9ce4_8422_2325,
+            totals: Totals::default(),
+            current: Totals::default(),
+        }
+    }
+
+    fn process_ended(&mut self) {
+        self.totals.add(&std::mem::take(&mut self.current));
+        self.received.fill(0);
+    }
+
+    fn delivered(&mut self, delivery: &Delivery, at: u64) {
+        let Delivery { origin, number, .. } = *delivery;
+        self.received[origin as usize] += 1;
+        self.delivered += 1;
+        for word in [u64::from(origin), number] {
+            self.order = (self.order ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let gap = at.saturating_sub(self.last_at);
+        if gap > self.longest_gap_ns {
+            (self.longest_gap_ns, self.longest_gap_at) = (gap, at);
+        }
+        self.last_at = at;
+    }
 }
 
 /// A member suspected another of having failed.
@@ -256,8 +316,9 @@ enum Phase {
 /// Members of a group that broadcast to each other.
 pub(crate) struct Broadcasting<B: Broadcasts> {
     members: NodeFactory<GroupMember<B>>,
-    ledgers: Vec<SharedLedger>,
     phase: Phase,
+    /// Future ends of processes, the last one first. The run looks at a member's counters before.
+    ends: Vec<(u64, u32)>,
     /// Traffic of the hosts at the start of the stream or of the idle time.
     before: Vec<HostStats>,
     measured: GroupMeasured,
@@ -275,40 +336,29 @@ impl<B: Broadcasts> Broadcasting<B> {
     }
 
     fn senders(&self) -> u32 {
-        self.group().senders(self.ledgers.len() as u32)
+        self.group().senders(self.measured.members.len() as u32)
     }
 
-    /// Moves the deliveries of the last slice from the ledgers to the rows of the run.
-    fn collect(&mut self) {
-        for (node, ledger) in (0..).zip(&self.ledgers) {
-            for Delivery { origin, number, nanos, from } in lock(ledger).recent.drain(..) {
-                // A run that keeps its rows has fewer than 2^32 messages of a member.
-                let (item, from) = (number as u32, from.unwrap_or(NOBODY));
-                let row = DeliveryRow { item, nanos, node, from, detail: origin };
-                self.measured.deliveries.add(row);
-            }
+    fn steady(&self) -> impl Iterator<Item = &Member> {
+        let members = self.measured.members.iter().enumerate();
+        members.filter(|(host, _)| self.measured.fates.is_steady(*host)).map(|(_, member)| member)
+    }
+
+    /// Looks at the counters of processes that are about to end, since the end discards them.
+    fn note_ends(&mut self, now: u64, world: &mut dyn World<GroupMember<B>>) -> Result<(), RunError> {
+        while let Some((_, host)) = self.ends.pop_if(|(at, _)| *at <= now) {
+            let mut counters = world.counters()?;
+            self.measured.members[host as usize].current = counters.swap_remove(host as usize).totals;
         }
-    }
-
-    fn steady(&self) -> impl Iterator<Item = usize> {
-        (0..self.ledgers.len()).filter(|host| self.measured.fates.is_steady(*host))
+        Ok(())
     }
 
     /// Returns true if senders are done and steady members have all messages they must have.
     fn is_complete(&self) -> bool {
         let origins = (0..self.senders() as usize).filter(|origin| self.measured.fates.must_arrive(*origin));
-        let mut wanted = Vec::new();
-        for origin in origins {
-            let ledger = lock(&self.ledgers[origin]);
-            if !ledger.is_done {
-                return false;
-            }
-            wanted.push((origin, ledger.broadcast));
-        }
-        self.steady().all(|host| {
-            let ledger = lock(&self.ledgers[host]);
-            wanted.iter().all(|(origin, count)| ledger.received[*origin].count() >= *count)
-        })
+        let done = |origin: usize| Some((origin, self.measured.members[origin].done?));
+        let Some(wanted) = origins.map(done).collect::<Option<Vec<_>>>() else { return false };
+        self.steady().all(|member| wanted.iter().all(|(origin, count)| member.received[*origin] >= *count))
     }
 
     /// Returns true if the run is complete, or no message has arrived for too long.
@@ -317,7 +367,7 @@ impl<B: Broadcasts> Broadcasting<B> {
             0 => self.begin_at(),
             last => last.max(self.begin_at()) + AFTERMATH_NANOS,
         };
-        let last = self.steady().map(|host| lock(&self.ledgers[host]).last_at.as_nanos()).max().unwrap_or(0);
+        let last = self.steady().map(|member| member.last_at).max().unwrap_or(0);
         let is_given_up = now > last.max(least) + self.group().patience.nanos();
         is_given_up || now >= least && self.is_complete()
     }
@@ -327,7 +377,7 @@ impl<B: Broadcasts> Broadcasting<B> {
             return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);
         }
         let all = f64::from(self.senders()) * self.group().count().map_or(1.0, f64::from);
-        let least = self.steady().map(|host| lock(&self.ledgers[host]).delivered).min().unwrap_or(0);
+        let least = self.steady().map(|member| member.delivered).min().unwrap_or(0);
         (least as f64 / all).min(0.99)
     }
 }
@@ -352,18 +402,28 @@ where
             interval: group.rate.map(|rate| Duration::from_nanos((1e9 / rate).ceil() as u64)),
         };
         let senders = group.senders(nodes);
-        let ledger = |host| Arc::new(Mutex::new(Ledger::new(host, nodes, senders, source.size, begin)));
-        let ledgers: Vec<SharedLedger> = (0..nodes).map(ledger).collect();
-        let shared = ledgers.clone();
         let engine = B::plan(plan);
         let member = move |host: u32| {
             let (engine, outbox) = engine(host);
-            let ledger = Arc::clone(&shared[host as usize]);
+            let ledger = Ledger::new(nodes, senders, source.size, begin);
             (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
         };
+        let mut ends = Vec::new();
+        for (index, fault) in scenario.faults.iter().enumerate() {
+            let end = match fault.kind {
+                FaultKind::Crash | FaultKind::Vanish => Some(fault.at),
+                // The process that has left ends before another one starts.
+                FaultKind::Leave => fault.until,
+                _ => None,
+            };
+            if let Some(end) = end {
+                ends.extend(network::hit(scenario, index, seed).into_iter().map(|host| (end.nanos(), host)));
+            }
+        }
+        ends.sort_unstable_by(|a, b| b.cmp(a));
         let measured = GroupMeasured {
             point: plan.network().point.clone(),
-            ledgers: Vec::new(),
+            members: vec![Member::new(nodes, begin.as_nanos()); nodes as usize],
             counts: Vec::new(),
             traffic: Vec::new(),
             gateways: Vec::new(),
@@ -372,11 +432,12 @@ where
             measured_nanos: 0,
             idle_bytes: Vec::new(),
             deliveries: Deliveries::default(),
+            latency: Durations::default(),
             suspicions: Vec::new(),
             digest: (0, 0),
         };
         let (members, before, sent_at) = (Arc::new(member), Vec::new(), SentAt::default());
-        Ok(Self { members, ledgers, phase: Phase::WarmUp, before, measured, sent_at })
+        Ok(Self { members, phase: Phase::WarmUp, ends, before, measured, sent_at })
     }
 
     fn hosts(&self) -> NodeFactory<GroupMember<B>> {
@@ -406,42 +467,63 @@ where
     }
 
     fn step(&mut self, world: &mut dyn World<GroupMember<B>>) -> Result<Step, RunError> {
-        self.collect();
         let now = world.now().as_nanos();
-        let until = |nanos: u64| Ok(Step::Until(Time::from_nanos(nanos)));
+        self.note_ends(now, world)?;
+        // Ends of processes do not shift the other checks.
+        let begin = self.begin_at();
+        let slice = SLICE_NANOS - now.checked_sub(begin).unwrap_or(now) % SLICE_NANOS;
+        let end = self.ends.last().map_or(u64::MAX, |(at, _)| *at);
+        let next = (now + slice).min(end);
         match self.phase {
-            Phase::WarmUp if now < self.begin_at() => {
-                return until((now + SLICE_NANOS).min(self.begin_at()));
-            }
+            Phase::WarmUp if now < begin => return Ok(Step::Until(Time::from_nanos(next.min(begin)))),
             Phase::WarmUp => {
                 self.before = world.traffic()?;
                 self.measured.gateways = world.gateways();
                 self.phase = Phase::Stream;
             }
             Phase::Stream if self.is_over(now) => {
-                self.measured.measured_nanos = now - self.begin_at();
+                self.measured.measured_nanos = now - begin;
                 self.measured.traffic = since(&self.before, world.traffic()?);
-                self.ledgers.iter().for_each(|ledger| lock(ledger).end());
+                for host in 0..self.measured.members.len() as u32 {
+                    world.command(Time::from_nanos(now), host, Act::End)?;
+                }
                 for (passed, over) in self.measured.gateways.iter_mut().zip(world.gateways()) {
                     *passed = [over[0].since(&passed[0]), over[1].since(&passed[1])];
                 }
                 self.phase = Phase::Drain(now + DRAIN_NANOS);
             }
-            Phase::Drain(end) if now >= end => {
+            Phase::Drain(until) if now >= until => {
                 self.before = world.traffic()?;
                 self.phase = Phase::Idle(now + IDLE_NANOS);
             }
-            Phase::Idle(end) if now >= end => return Ok(Step::Over(world.now())),
+            Phase::Idle(until) if now >= until => return Ok(Step::Over(world.now())),
             Phase::Stream | Phase::Drain(_) | Phase::Idle(_) => {}
         }
-        until(now + SLICE_NANOS)
+        Ok(Step::Until(Time::from_nanos(next)))
     }
 
-    fn observe(&mut self, record: Record<Suspected>, _: &mut Commands<GroupMember<B>>) {
-        let (at, by, Suspected(host)) = (record.at.as_nanos(), record.host, record.event);
-        let fates = &self.measured.fates;
-        let is_false = fates.is_well(host, at) && fates.is_well(by, at);
-        self.measured.suspicions.push(Suspicion { at, by, host, is_false });
+    fn observe(&mut self, record: Record<MemberEvent>, _: &mut Commands<GroupMember<B>>) {
+        let (at, host) = (record.at.as_nanos(), record.host);
+        let GroupMeasured { members, deliveries, latency, suspicions, fates, .. } = &mut self.measured;
+        let member = &mut members[host as usize];
+        match record.event {
+            MemberEvent::Started => member.process_ended(),
+            MemberEvent::Delivered(delivery) => {
+                member.delivered(&delivery, at);
+                let Delivery { origin, number, nanos, from } = delivery;
+                if origin != host && fates.is_steady(host as usize) {
+                    latency.add(nanos);
+                }
+                // A run that keeps its rows has fewer than 2^32 messages of a member.
+                let (item, from) = (number as u32, from.unwrap_or(NOBODY));
+                deliveries.add(DeliveryRow { item, nanos, node: host, from, detail: origin });
+            }
+            MemberEvent::Done { broadcast } => *member.done.get_or_insert(0) += broadcast,
+            MemberEvent::Suspected(suspect) => {
+                let is_false = fates.is_well(suspect, at) && fates.is_well(host, at);
+                suspicions.push(Suspicion { at, by: host, host: suspect, is_false });
+            }
+        }
     }
 
     fn contents(&self) -> Option<ContentsOf<B::Frame>> {
@@ -480,18 +562,20 @@ where
         let all = u64::from(self.senders()) * self.steady().count() as u64;
         Progress {
             share: self.share_done(now.as_nanos()),
-            deliveries: Some(self.steady().map(|host| lock(&self.ledgers[host]).delivered).sum()),
+            deliveries: Some(self.steady().map(|member| member.delivered).sum()),
             deliveries_expected: self.group().count().map(|count| u64::from(count) * all),
             ..Progress::default()
         }
     }
 
     fn measured(mut self, world: &mut dyn World<GroupMember<B>>) -> Result<GroupMeasured, RunError> {
-        self.collect();
         let idle = since(&self.before, world.traffic()?);
+        for (counters, member) in world.counters()?.into_iter().zip(&mut self.measured.members) {
+            let Counters { engine, totals } = counters;
+            self.measured.counts.push(engine);
+            member.totals.add(&totals);
+        }
         Ok(GroupMeasured {
-            ledgers: self.ledgers.iter().map(|ledger| lock(ledger).clone()).collect(),
-            counts: world.counters()?,
             idle_bytes: idle.iter().map(|stats| stats.sent.bytes).collect(),
             digest: world.digest()?,
             ..self.measured
