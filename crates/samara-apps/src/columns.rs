@@ -590,7 +590,7 @@ const REBUILT: u32 = FIRST - 1;
 /// Encodes columns as their numbers, since all processes have them; all else as on the wire.
 pub struct Codec(pub Arc<Blocks>);
 
-impl crate::Codec<Host<Node>> for Codec {
+impl samara_sim::Codec<Host<Node>> for Codec {
     fn write_event(&self, event: &Event, out: &mut Vec<u8>) {
         let (column, from) = match *event {
             Event::Copy { column, from, first } => (column, from | if first { FIRST } else { 0 }),

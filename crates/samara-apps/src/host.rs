@@ -7,9 +7,11 @@ use std::time::Duration;
 use samara_engine::{
     Context, Engine, Frame, Input, Outbox, PeerId, PeerInfo, Purpose, Time, TimerToken, derive_seed,
 };
+use samara_gossipsub::config::Parameters;
 use samara_gossipsub::rpc::{MessageId, RpcFrame};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 use samara_sim::{App, host_of, identity_of};
+use samara_spec::Scenario;
 
 pub(crate) type EngineCx<'a, W> =
     Context<'a, <<W as Workload>::Engine as Engine>::Frame, <<W as Workload>::Engine as Engine>::Event>;
@@ -131,6 +133,11 @@ pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame
         Ok(gossip) => (gossip, Outbox::new(config.outbox_config())),
         Err(error) => unreachable!("the configuration was checked: {error}"),
     }
+}
+
+/// Returns the version of GossipSub that all pairs of hosts agree on: that of the scenario.
+pub fn protocol(scenario: &Scenario) -> Arc<str> {
+    scenario.find::<Parameters>().cloned().unwrap_or_default().version.protocol().into()
 }
 
 /// Fires when the processor has finished a message.

@@ -1,5 +1,6 @@
 //! Applications that run on the engines of simulated nodes, one for each family of experiments.
 
+pub mod baselines;
 pub mod columns;
 mod durations;
 pub mod group;
@@ -10,4 +11,4 @@ pub mod pool;
 mod simulated;
 
 pub use durations::Durations;
-pub use simulated::{Codec, Simulated};
+pub use simulated::Simulated;

@@ -8,7 +8,7 @@ use samara_gossipsub::GossipSub;
 use samara_ring::daisychain::Daisychain;
 use samara_ring::jgroups::Jgroups;
 use samara_ring::{Federation, Ring};
-use samara_sim::{App, ConfigError, FrameCodec, HostConfig, NodeFactory, Reader, SimConfig, Simulation};
+use samara_sim::{ConfigError, HostConfig, NodeFactory, SimConfig, Simulation};
 
 use crate::group::GroupMember;
 use crate::host::Host;
@@ -61,19 +61,4 @@ simulated! {
     GroupMember<Jgroups>,
     pool::Node,
     mix::Host,
-}
-
-/// Encodes frames, events and counters that travel between the processes of a distributed simulation.
-pub trait Codec<N: App>: FrameCodec<N::Frame> {
-    fn write_event(&self, event: &N::Event, out: &mut Vec<u8>);
-
-    /// Reads an event that [`write_event`](Self::write_event) wrote; `None` if the bytes do not
-    /// parse.
-    fn read_event(&self, reader: &mut Reader<'_>) -> Option<N::Event>;
-
-    fn write_counters(&self, counters: &N::Counters, out: &mut Vec<u8>);
-
-    /// Reads counters that [`write_counters`](Self::write_counters) wrote; `None` if the bytes do
-    /// not parse.
-    fn read_counters(&self, reader: &mut Reader<'_>) -> Option<N::Counters>;
 }

@@ -8,21 +8,20 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use samara_apps::Codec;
 use samara_engine::units::Size;
 use samara_engine::{Engine, NodeRng, Time};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
-    App, Arrivals, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig, HostStats,
-    LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
+    App, Arrivals, Codec, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig,
+    HostStats, LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
 };
 use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::explain::{self, ContentsOf, Delivered, MainTime};
-use crate::messages::run::message_bounds_ms;
+use crate::hops::message_bounds_ms;
 use crate::network::Hosts;
 use crate::results::tables::{Table, traffic};
 use crate::results::{Data, Measured, Outcome};

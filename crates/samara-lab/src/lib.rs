@@ -9,6 +9,7 @@ pub mod explain;
 pub mod family;
 mod files;
 pub mod group;
+mod hops;
 pub mod index;
 pub mod messages;
 pub mod metric;

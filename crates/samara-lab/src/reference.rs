@@ -7,8 +7,9 @@ use samara_scenario::keys::plain;
 use samara_spec::{Loaded, PublishedFigure, Verdict, json};
 use serde::{Deserialize, Serialize};
 
+use crate::columns::ColumnsData;
 use crate::expect::figure_of;
-use crate::results::{ColumnsData, Outcome, Run};
+use crate::results::{Outcome, Run};
 use crate::statistics::{Spread, Statistics};
 
 /// A run and its reference; each side pools all its runs.

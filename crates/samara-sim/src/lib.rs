@@ -22,7 +22,7 @@ mod stats;
 mod transport;
 mod world;
 
-pub use app::App;
+pub use app::{App, Codec};
 pub use config::{
     DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
     NicDiscipline, PairLatencies, Partition, QueueSize, SimConfig,

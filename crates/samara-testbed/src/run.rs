@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use samara_emulation::RelayReport;
+use samara_lab::columns::{ColumnsMeasured, least_frame_bytes};
+use samara_lab::messages::{MessagesMeasured, Plan};
 use samara_lab::network;
 use samara_lab::results::{Measured, RealRun};
-use samara_lab::run::{ColumnsMeasured, MessagesMeasured, Plan, Progress, least_frame_bytes, with_paths};
+use samara_lab::run::{Progress, with_paths};
 use samara_lab::statistics::Statistics;
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;

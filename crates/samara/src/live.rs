@@ -299,7 +299,10 @@ mod tests {
         let results = std::env::temp_dir().join(format!("samara-rounds-{}", std::process::id()));
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
         let options = RunOptions::new(1, &loaded.inputs);
-        run_seen(&loaded.points[0], options, |_| {}, |collector| rounds.report(collector)).unwrap();
+        let report = |_, state: Option<&dyn Any>| {
+            state.and_then(<dyn Any>::downcast_ref).into_iter().for_each(|told| rounds.report(told));
+        };
+        run_seen(&loaded.points[0], options, report).unwrap();
         rounds.finish(Outcome::Ok);
         let text = std::fs::read_to_string(results.join("live/simulation-equal-5.jsonl")).unwrap();
         std::fs::remove_dir_all(&results).unwrap();

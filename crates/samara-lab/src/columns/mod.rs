@@ -8,6 +8,9 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
+pub use metrics::{ColumnMetrics, ColumnsData, Slot};
+pub use run::{ColumnsMeasured, least_frame_bytes};
+
 use crate::family::Family;
 use crate::report::Results;
 use crate::sweep::LACKS;

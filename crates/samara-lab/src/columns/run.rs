@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_apps::Simulated;
 use samara_apps::columns::{
     Blocks, CellPlan, Codec, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
 };
-use samara_apps::host::{Host, Processor, Stalls, gossipsub};
+use samara_apps::host::{self, Host, Processor, Stalls, gossipsub};
+use samara_apps::{Simulated, baselines};
 use samara_baselines::{Common, ConfigError, Forest, PubSub};
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
@@ -33,9 +33,7 @@ use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::family::Family;
 use crate::network::{self, Hosts};
 use crate::results::Measured;
-use crate::run::{
-    self, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, baselines, since,
-};
+use crate::run::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, since};
 
 #[derive(Debug)]
 pub struct ColumnsMeasured {
@@ -222,7 +220,7 @@ pub(crate) fn run_distributed(
 trait Planned: Spreading {
     fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem>;
 
-    fn codec(_: &Arc<Blocks<Self::Message>>) -> Option<Box<dyn samara_apps::Codec<Host<Node<Self>>>>>
+    fn codec(_: &Arc<Blocks<Self::Message>>) -> Option<Box<dyn samara_sim::Codec<Host<Node<Self>>>>>
     where
         Host<Node<Self>>: Simulated,
     {
@@ -285,7 +283,7 @@ impl Planned for GossipSub {
         Ok(Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes })
     }
 
-    fn codec(blocks: &Arc<Blocks>) -> Option<Box<dyn samara_apps::Codec<Host<Node>>>> {
+    fn codec(blocks: &Arc<Blocks>) -> Option<Box<dyn samara_sim::Codec<Host<Node>>>> {
         Some(Box::new(Codec(Arc::clone(blocks))))
     }
 }
@@ -462,7 +460,7 @@ where
             }
             (Host::new(node), outbox)
         };
-        let (nodes, protocol) = (Arc::new(node), run::protocol(scenario));
+        let (nodes, protocol) = (Arc::new(node), host::protocol(scenario));
         Ok(Self { nodes, protocol, schedule, before: Vec::new(), measured, blocks, cells })
     }
 
@@ -485,7 +483,7 @@ where
         Some(Box::new(E::forge))
     }
 
-    fn codec(&self) -> Option<Box<dyn samara_apps::Codec<Host<Node<E>>>>> {
+    fn codec(&self) -> Option<Box<dyn samara_sim::Codec<Host<Node<E>>>>> {
         E::codec(&self.blocks)
     }
 

@@ -6,6 +6,10 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
+pub use metrics::{GatewayFigures, GroupBytes, GroupMetrics};
+pub use outcome::{GroupData, MemberRow};
+pub use run::{GroupMeasured, MemberOutcomes, Suspicion};
+
 use crate::family::Family;
 use crate::report::Results;
 use crate::sweep::LACKS;

@@ -6,6 +6,9 @@ mod report;
 pub(crate) mod run;
 pub(crate) mod torture;
 
+pub use metrics::{MessageMetrics, MessagesData};
+pub use run::{MessagesMeasured, Plan};
+
 use crate::family::Family;
 use crate::report::Results;
 use crate::sweep::LACKS;

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_apps::Simulated;
 use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Carries, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
+use samara_apps::{Simulated, baselines};
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
 use samara_engine::{Engine, Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
@@ -27,13 +27,12 @@ use super::measure::{MessageCollector, MessageRow};
 use crate::experiment::{self, Commands, Experiment, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::family::Family;
-use crate::network::{self, Hosts};
+use crate::hops;
+use crate::network::Hosts;
 use crate::results::Measured;
-use crate::run::{
-    self, Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, baselines, since,
-};
+use crate::run::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, since};
 use samara_scenario::Inputs;
-use samara_scenario::topology::{self, Graph};
+use samara_scenario::topology::Graph;
 use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters, RANDOMSUB};
 use samara_spec::{Point, Scenario};
 
@@ -101,8 +100,8 @@ impl MessagesMeasured {
         (graph, plan): (&Graph, &Plan),
         (frame_bytes, floor): (u32, Duration),
     ) -> Self {
-        let hop = hop_parts(&point.scenario, hosts, frame_bytes, floor);
-        let (lower_bound_ms, mean_hops) = bounds(graph, &hop);
+        let hop = hops::parts(&point.scenario, hosts, frame_bytes, floor);
+        let (lower_bound_ms, mean_hops) = hops::bounds(graph, &hop);
         Self {
             point: point.clone(),
             collector: MessageCollector::new(&plan.publishers, graph.nodes),
@@ -315,7 +314,7 @@ where
         let last_at = messages.times.last().copied().unwrap_or(first_at);
         Ok(Self {
             members,
-            protocol: run::protocol(scenario),
+            protocol: host::protocol(scenario),
             publications: messages.times.into_iter().zip(messages.publishers).collect(),
             first_at,
             last_at,
@@ -409,49 +408,4 @@ where
             ..self.measured
         })
     }
-}
-
-/// Returns, for each node, the least time in which its messages can reach all other nodes, in
-/// milliseconds.
-///
-/// It is the hops to the farthest node.
-pub(crate) fn message_bounds_ms(
-    scenario: &Scenario,
-    (graph, hosts): (&Graph, &Hosts),
-    frame_bytes: u32,
-    floor: Duration,
-) -> Vec<f64> {
-    bounds(graph, &hop_parts(scenario, hosts, frame_bytes, floor)).0
-}
-
-/// Returns for each node the least time to the farthest node in milliseconds, and the mean hops to
-/// the others.
-fn bounds(graph: &Graph, hop: &[(Cause, f64); 3]) -> (Vec<f64>, Vec<f64>) {
-    let hop: f64 = hop.iter().map(|(_, ms)| ms).sum();
-    let neighbours = graph.neighbours();
-    let distances = (0..graph.nodes).map(|node| topology::distances(&neighbours, node));
-    distances.map(|(farthest, mean)| (f64::from(farthest) * hop, mean)).unzip()
-}
-
-/// Returns the least time of a hop by cause.
-///
-/// It is at least the least latency (and `floor`), the time of a frame on the fastest uplink, and a
-/// validation. A downlink receives packets as they arrive: it adds time only if it is slower, and
-/// not for the first packet.
-fn hop_parts(scenario: &Scenario, hosts: &Hosts, frame_bytes: u32, floor: Duration) -> [(Cause, f64); 3] {
-    let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(floor);
-    let fastest = |rate: fn(&HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
-    let transport = network::transport(scenario);
-    let bits = transport.wire_bytes(frame_bytes) as f64 * 8.0;
-    let validation = hosts.validation.iter().min().map_or(0.0, |time| time.as_secs_f64() * 1e3);
-    let packet = bits.min(f64::from(transport.mss + transport.header) * 8.0);
-    let (up, down) = network::bursts(scenario);
-    let after = |bits: f64, burst: u64| (bits - burst as f64 * 8.0).max(0.0);
-    let (uplink, downlink) = (fastest(|host| host.uplink_bps), fastest(|host| host.downlink_bps));
-    let rates = (after(bits, up) / uplink).max(after(packet, up) / uplink + after(bits, down) / downlink);
-    [
-        (Cause::Processor, validation),
-        (Cause::Serialisation, rates * 1e3),
-        (Cause::Latency, latency.as_secs_f64() * 1e3),
-    ]
 }

@@ -11,6 +11,9 @@ pub(crate) mod run;
 mod torture;
 
 pub use calibrate::measure_costs;
+pub use metrics::{MixMetrics, mix_metrics};
+pub use outcome::MixData;
+pub use run::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
 
 use crate::family::Family;
 use crate::report::Results;

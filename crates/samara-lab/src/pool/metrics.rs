@@ -10,8 +10,8 @@ use samara_spec::pool::Transactions;
 use serde::Serialize;
 
 use crate::metric::metrics;
+use crate::pool::TransactionsMeasured;
 use crate::results::{PacketDrops, packet_drops, ratio};
-use crate::run::TransactionsMeasured;
 use crate::statistics::Statistics;
 
 metrics! {

@@ -7,6 +7,10 @@ mod report;
 pub(crate) mod run;
 mod torture;
 
+pub use metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
+pub use outcome::PoolData;
+pub use run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
+
 use crate::family::Family;
 use crate::report::Results;
 use crate::sweep::LACKS;

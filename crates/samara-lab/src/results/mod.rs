@@ -10,15 +10,7 @@ mod saved;
 mod summary;
 pub(crate) mod tables;
 
-pub use crate::columns::metrics::{ColumnMetrics, ColumnsData, Slot};
 pub use crate::files::{FileError, cannot_write, write_inside, write_named, write_named_by};
-pub use crate::group::metrics::{GatewayFigures, GroupBytes, GroupMetrics};
-pub use crate::group::outcome::{GroupData, MemberRow};
-pub use crate::messages::metrics::{MessageMetrics, MessagesData};
-pub use crate::mix::metrics::{MixMetrics, mix_metrics};
-pub use crate::mix::outcome::MixData;
-pub use crate::pool::metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
-pub use crate::pool::outcome::PoolData;
 pub use columns::{Cell, Column, Rows, Stored, Values, column};
 pub(crate) use deliveries::Spread;
 pub use deliveries::{DELIVERIES_MAX, Deliveries, DeliveryRow, NOBODY};

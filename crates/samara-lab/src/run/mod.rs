@@ -1,6 +1,5 @@
 //! Runs a point of a scenario in the simulator.
 
-pub(crate) mod baselines;
 mod course;
 mod net;
 mod setup;
@@ -9,9 +8,8 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use samara_gossipsub::config::Parameters;
 use samara_sim::{HostStats, Ranks, RivalStats};
 use thiserror::Error;
 
@@ -25,12 +23,6 @@ use samara_spec::{Loaded, Point, Scenario};
 
 pub(crate) use course::{Course, WatchSteps, run_alone, run_as_one_of};
 pub(crate) use setup::Setup;
-
-pub use crate::columns::run::{ColumnsMeasured, least_frame_bytes};
-pub use crate::group::run::{GroupMeasured, MemberOutcomes, Suspicion};
-pub use crate::messages::run::{MessagesMeasured, Plan};
-pub use crate::mix::run::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
-pub use crate::pool::run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
 /// The reason why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -102,11 +94,6 @@ pub struct Audit {
 pub(crate) const SLICE_NANOS: u64 = 50_000_000;
 /// Time that a complete run continues after the last copy, so that late duplicates are counted.
 pub(crate) const QUIET_NANOS: u64 = 1_000_000_000;
-
-/// Returns the version of GossipSub that all pairs of hosts agree on.
-pub(crate) fn protocol(scenario: &Scenario) -> Arc<str> {
-    scenario.find::<Parameters>().cloned().unwrap_or_default().version.protocol().into()
-}
 
 /// Returns the traffic of each host since an earlier count; all of it without one.
 pub(crate) fn since(before: &[HostStats], now: Vec<HostStats>) -> Vec<HostStats> {
@@ -194,8 +181,11 @@ fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
         let what = "uploads, calls and second nodes run in one process; remove it, or run this scenario in one process";
         return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
     }
-    let what = "only blocks of columns can run in several processes; run this scenario in one process";
-    family::of(scenario).run_distributed.ok_or_else(|| RunError::Failed(what.to_owned()))
+    let family = family::of(scenario);
+    family.run_distributed.ok_or_else(|| {
+        let section = family.spec.section;
+        RunError::Failed(format!("[{section}] runs in one process; start it without others"))
+    })
 }
 
 /// Checks that [`run_distributed`] supports a scenario.

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use samara_apps::Codec;
 use samara_engine::Time;
 use samara_engine::outbox::Lane;
 use samara_sim::{
-    App, ConnectionStats, Drops, GateStats, HostStats, RankError, Ranks, Reader, Record, Simulation,
+    App, Codec, ConnectionStats, Drops, GateStats, HostStats, RankError, Ranks, Reader, Record, Simulation,
     digest_of,
 };
 use samara_spec::Point;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use samara_lab::group::GroupData;
+use samara_lab::messages::MessagesData;
+use samara_lab::mix::MixData;
+use samara_lab::pool::PoolData;
 use samara_lab::report::page;
-use samara_lab::results::{
-    Data, Findings, GroupData, MessagesData, MixData, Outcome, PoolData, Rows, Saved, Stored, Used, tables,
-};
+use samara_lab::results::{Data, Findings, Outcome, Rows, Saved, Stored, Used, tables};
 use samara_lab::run::{RunOptions, run};
 
 use crate::loaded;

@@ -1,6 +1,7 @@
 //! Groups that broadcast: from the scenario to the figures.
 
-use samara_lab::results::{GroupData, Outcome};
+use samara_lab::group::GroupData;
+use samara_lab::results::Outcome;
 
 use crate::{loaded, outcomes};
 

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use samara_engine::{NodeRng, Purpose};
+use samara_lab::messages::MessagesData;
+use samara_lab::messages::Plan;
 use samara_lab::network;
-use samara_lab::results::{MessagesData, Outcome};
-use samara_lab::run::{Plan, RunOptions, run};
+use samara_lab::results::Outcome;
+use samara_lab::run::{RunOptions, run};
 use samara_lab::sweep::plan;
 use samara_scenario::{Inputs, host_names};
 use samara_spec::{Loaded, Overrides, load_source};

@@ -1,6 +1,7 @@
 //! Streams of messages with every protocol: from the scenario to the figures.
 
-use samara_lab::results::{MessagesData, Outcome};
+use samara_lab::messages::MessagesData;
+use samara_lab::results::Outcome;
 
 use crate::{loaded, outcomes};
 

@@ -1,6 +1,7 @@
 //! Methods beside batches: fewer needed columns, repair, rows, other protocols and transports.
 
-use samara_lab::results::{ColumnsData, Outcome};
+use samara_lab::columns::ColumnsData;
+use samara_lab::results::Outcome;
 
 use crate::{loaded, outcomes};
 

@@ -1,7 +1,8 @@
 //! Teams that mix batches: from the scenario to the figures.
 
+use samara_lab::mix::MixData;
 use samara_lab::mix::measure_costs;
-use samara_lab::results::{MixData, Outcome};
+use samara_lab::results::Outcome;
 use samara_lab::run::{Progress, RunOptions, run};
 use samara_mix::{Cause, Mark, Phase};
 use samara_spec::load;

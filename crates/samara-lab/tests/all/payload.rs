@@ -1,6 +1,7 @@
 //! Payloads in pieces.
 
-use samara_lab::results::{ColumnsData, Outcome};
+use samara_lab::columns::ColumnsData;
+use samara_lab::results::Outcome;
 
 use crate::{loaded, outcomes};
 

@@ -1,6 +1,6 @@
 //! Nodes beside others that use their uplink.
 
-use samara_lab::results::ColumnsData;
+use samara_lab::columns::ColumnsData;
 
 use crate::{loaded, outcomes};
 

@@ -1,6 +1,7 @@
 //! Small runs: properties that hold for every schedule.
 
-use samara_lab::results::{ColumnsData, Measured, Outcome};
+use samara_lab::columns::ColumnsData;
+use samara_lab::results::{Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
 use samara_sim::Threads;

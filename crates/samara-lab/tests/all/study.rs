@@ -1,8 +1,8 @@
 //! The network of a study of segmented payloads: geography, classes of hosts, queues and transport.
 
 use samara_bounds::{PayloadLimits, Ways, payload};
+use samara_lab::messages::MessagesData;
 use samara_lab::network::{self, Hosts};
-use samara_lab::results::MessagesData;
 use samara_scenario::Inputs;
 use samara_sim::{Control, Latency, NicDiscipline};
 use samara_spec::{Loaded, Overrides, load_source};

@@ -1,6 +1,7 @@
 //! Transactions and their pools: from the scenario to the figures.
 
-use samara_lab::results::{Outcome, PoolData};
+use samara_lab::pool::PoolData;
+use samara_lab::results::Outcome;
 use samara_spec::builtin;
 
 use crate::{loaded, outcomes};

@@ -1,6 +1,7 @@
 //! The first hop of a batch, and the time that each mechanism of the transport adds.
 
-use samara_lab::results::{MixData, Outcome};
+use samara_lab::mix::MixData;
+use samara_lab::results::Outcome;
 
 use crate::mix::results;
 

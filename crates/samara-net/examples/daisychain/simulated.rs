@@ -1,6 +1,6 @@
 //! The shaped group in the simulator.
 
-use samara_lab::results::GroupData;
+use samara_lab::group::GroupData;
 use samara_lab::run::{self, RunOptions};
 use samara_scenario::Inputs;
 use samara_spec::load;

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use samara_apps::mix::Costs;
 use samara_emulation::RelayReport;
+use samara_lab::mix::MixMeasured;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::RealRun;
-use samara_lab::run::{MixMeasured, with_paths};
+use samara_lab::run::with_paths;
 use samara_mix::Parameters;
 use samara_net::mix::{Fingerprint, Identity};
 use samara_node::model::MixStatus;

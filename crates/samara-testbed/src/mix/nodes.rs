@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use samara_engine::shape::ShapeSetting;
 use samara_engine::units::Share;
+use samara_lab::mix::{FaultWindow, ProcessorLook};
 use samara_lab::network;
-use samara_lab::run::{FaultWindow, ProcessorLook};
 use samara_mix::Parameters;
 use samara_node::config::Senders;
 use samara_node::model::MixEvent;

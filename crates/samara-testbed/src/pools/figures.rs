@@ -6,8 +6,9 @@ use samara_cat::{FrameKind, Ignored, Metrics};
 use samara_engine::outbox::Tally;
 use samara_lab::network;
 use samara_lab::pool::measure::{TxCollector, TxRow};
+use samara_lab::pool::{BlockRow, Totals, TransactionsMeasured};
 use samara_lab::results::{DeliveryRow, Measured};
-use samara_lab::run::{BlockRow, Totals, TransactionsMeasured, with_paths};
+use samara_lab::run::with_paths;
 use samara_sim::{Arrival, Arrivals, Cause, Compact, HostStats, Parts, Trigger};
 use samara_spec::Point;
 

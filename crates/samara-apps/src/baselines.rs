@@ -19,12 +19,14 @@ fn common(default: Common, sending: &FloodParameters, report_duplicates: bool) -
     }
 }
 
-pub(crate) fn pubsub(sending: &FloodParameters, report_duplicates: bool) -> PubSubConfig {
+/// Returns the configuration of FloodSub. `report_duplicates` asks for an event for each further copy.
+pub fn pubsub(sending: &FloodParameters, report_duplicates: bool) -> PubSubConfig {
     let config = PubSubConfig::default();
     PubSubConfig { common: common(config.common, sending, report_duplicates), ..config }
 }
 
-pub(crate) fn plumtree(parameters: &PlumtreeParameters, report_duplicates: bool) -> PlumtreeConfig {
+/// Returns the configuration of Plumtree, as [`pubsub`].
+pub fn plumtree(parameters: &PlumtreeParameters, report_duplicates: bool) -> PlumtreeConfig {
     let mut config = PlumtreeConfig::default();
     if let Some(hops) = parameters.optimization_threshold {
         config.optimization_threshold = (hops > 0).then_some(hops);
