@@ -91,7 +91,10 @@ impl<'a, E: Experiment> Course<'a, E> {
             Some(ranks) => {
                 let ranks: &mut dyn Ranks = ranks;
                 let codec = experiment.codec().ok_or_else(|| {
-                    RunError::Failed("this protocol runs in one process; start it without others".to_owned())
+                    RunError::Failed(
+                        "this protocol cannot run in several processes; run this scenario in one process"
+                            .to_owned(),
+                    )
                 })?;
                 Some((ranks, codec))
             }

@@ -184,7 +184,9 @@ fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
     let family = family::of(scenario);
     family.run_distributed.ok_or_else(|| {
         let section = family.spec.section;
-        RunError::Failed(format!("[{section}] runs in one process; start it without others"))
+        RunError::Failed(format!(
+            "[{section}] cannot run in several processes; run this scenario in one process"
+        ))
     })
 }
 
