@@ -346,9 +346,12 @@ impl<B: Broadcasts> Broadcasting<B> {
 
     /// Looks at the counters of processes that are about to end, since the end discards them.
     fn note_ends(&mut self, now: u64, world: &mut dyn World<GroupMember<B>>) -> Result<(), RunError> {
-        while let Some((_, host)) = self.ends.pop_if(|(at, _)| *at <= now) {
+        if self.ends.last().is_some_and(|(at, _)| *at <= now) {
             let mut counters = world.counters()?;
-            self.measured.members[host as usize].current = counters.swap_remove(host as usize).totals;
+            while let Some((_, host)) = self.ends.pop_if(|(at, _)| *at <= now) {
+                self.measured.members[host as usize].current =
+                    std::mem::take(&mut counters[host as usize].totals);
+            }
         }
         Ok(())
     }

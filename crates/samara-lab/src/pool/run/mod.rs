@@ -270,9 +270,12 @@ impl Pooling {
 
     /// Adds the counters of nodes that are about to crash, since a crash discards them.
     fn note_crashes(&mut self, now: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
-        while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
-            if self.counts(node, now) {
-                self.measured.totals.add(&world.counters()?[node as usize]);
+        if self.crashes.last().is_some_and(|(at, _)| *at <= now) {
+            let counters = world.counters()?;
+            while let Some((_, node)) = self.crashes.pop_if(|(at, _)| *at <= now) {
+                if self.counts(node, now) {
+                    self.measured.totals.add(&counters[node as usize]);
+                }
             }
         }
         Ok(())
