@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
+use futures::future::{AbortHandle, AbortRegistration, Abortable};
 use http::{Response, Uri};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::client::conn::http2;
@@ -24,7 +25,7 @@ use samara_mix::MixFrame;
 use samara_mix::wire::{self, Limits};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
@@ -191,8 +192,8 @@ struct Doors {
 }
 
 impl Doors {
-    /// Takes the places of a connection. Returns its number.
-    fn take(&mut self, from: IpAddr, tally: &Tally) -> Option<u64> {
+    /// Takes the places of a connection. Returns its number, and what ends its handshake.
+    fn take(&mut self, from: IpAddr, tally: &Tally) -> Option<(u64, AbortRegistration)> {
         self.last += 1;
         let why = match self.all.take(self.last, Some(from)) {
             Err(Refusal::Prefix) => ADDRESS_FULL,
@@ -205,7 +206,9 @@ impl Doors {
                         self.all.free(&evicted);
                         self.tasks.remove(&evicted).inspect(AbortHandle::abort);
                     }
-                    return Some(self.last);
+                    let (task, handle) = AbortHandle::new_pair();
+                    self.tasks.insert(self.last, task);
+                    return Some((self.last, handle));
                 }
                 Err(_) => {
                     self.all.free(&self.last);
@@ -264,12 +267,13 @@ impl Listening {
                 accepted = accept(Some(&listener)) => {
                     let Some((stream, from)) = accepted else { continue };
                     let origin = Origin { ip: from.ip(), watches: Arc::default() };
-                    // Until the task is known, which may end at once.
                     let mut open = doors.lock().unwrap_or_else(PoisonError::into_inner);
-                    let Some(number) = open.take(origin.ip, &this.tally) else { continue };
+                    let Some((number, handle)) = open.take(origin.ip, &this.tally) else { continue };
+                    // A runtime that ends drops the task in `spawn`, and its place takes the lock.
+                    drop(open);
                     let place = Place { doors: Arc::clone(&doors), number };
                     let (this, service) = (Arc::clone(&this), service.clone());
-                    let task = connections.spawn(async move {
+                    connections.spawn(Abortable::new(async move {
                         let secured = timeout(this.timeout, this.secure(stream)).await;
                         place.secured();
                         match secured.unwrap_or(Err(Closed::HandshakeTimeout)) {
@@ -280,8 +284,7 @@ impl Listening {
                             }
                         }
                         drop(place);
-                    });
-                    open.tasks.insert(number, task);
+                    }, handle));
                 }
                 Some(_) = connections.join_next() => {}
             }

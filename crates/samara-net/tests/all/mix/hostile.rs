@@ -12,7 +12,30 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::mix::attacker::{Attacker, FalseGateway};
-use crate::mix::common::{Network, check, config, contents, send, soon, three};
+use crate::mix::common::{Network, PATIENCE, check, config, contents, send, soon, three};
+
+/// A runtime that ends drops the connections that a node has just accepted.
+#[test]
+fn a_node_that_ends_while_hosts_connect_does_not_hang() {
+    const ENDS: usize = 16;
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..ENDS {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+            let runtime = runtime.expect("a runtime");
+            let network = runtime.block_on(Network::start(3, three(4), |_| {}));
+            let connections: Vec<_> = (network.hosts.iter())
+                .flat_map(|host| (0..32).map(|_| std::net::TcpStream::connect(host.address)))
+                .collect();
+            drop(runtime);
+            drop((network, connections));
+            ended.send(()).expect("the test waits");
+        }
+    });
+    for _ in 0..ENDS {
+        ends.recv_timeout(PATIENCE).expect("all tasks end with their runtime");
+    }
+}
 
 async fn still_mixes(network: &Network) {
     let client = network.client().await;
