@@ -14,13 +14,13 @@ use samara_engine::outbox::Schedule;
 use samara_engine::{
     Context, Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken, Topic,
 };
-use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame};
-use samara_gossipsub::wire::{self, Limits};
+use samara_gossipsub::rpc::{Message, MessageId};
 use samara_gossipsub::{GossipSub, Piece};
-use samara_sim::{Contents, FrameCodec, Items, Misconduct, Reader};
+use samara_sim::{Contents, Items, Misconduct};
 use samara_spec::columns::{Columns, PieceTopics};
+use serde::{Deserialize, Serialize};
 
-use crate::host::{AppCx, EngineCx, Host, Neighbours, Processor, VALIDATED, Workload};
+use crate::host::{AppCx, EngineCx, Neighbours, Processor, VALIDATED, Workload};
 use crate::messages::{Carries, random_bytes};
 
 pub use cells::{CellPlan, cell_format, cell_item, header_item};
@@ -144,20 +144,16 @@ impl<M> Blocks<M> {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Publish the segments of a slot one by one.
     PublishEach { slot: u32 },
-    /// Publish the segments of a slot as a batch.
-    PublishBatch {
-        slot: u32,
-        /// The order in which the copies leave.
-        schedule: Schedule,
-    },
+    /// Publish the segments of a slot as a batch, in the order of [`Node::schedule`].
+    PublishBatch { slot: u32 },
 }
 
 /// An event from a node to the measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     Copy {
         column: ColumnId,
@@ -174,7 +170,7 @@ pub enum Event {
 }
 
 /// What a node counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Joined topics, and the peers that messages on them go to.
     pub joined: u64,
@@ -392,6 +388,8 @@ pub struct Node<E: Spreading = GossipSub> {
     held: FxHashMap<u32, Held>,
     /// Whether the node claims to have every announced piece, and requests none.
     pub spoofs: bool,
+    /// The order in which the copies of a batch leave the publisher.
+    pub schedule: Schedule,
     /// Set if the node exchanges cells.
     cells: Option<Box<cells::CellNode>>,
     /// Events that wait for the application's context.
@@ -424,6 +422,7 @@ impl<E: Spreading> Node<E> {
             repair,
             held: FxHashMap::default(),
             spoofs: false,
+            schedule: Schedule::Sequential,
             cells: None,
             reports: Vec::new(),
         }
@@ -518,7 +517,8 @@ impl<E: Spreading> Workload for Node<E> {
                 self.publishing = self.shared.sent_of(slot);
                 self.publish_next(cx);
             }
-            Command::PublishBatch { slot, schedule } => {
+            Command::PublishBatch { slot } => {
+                let schedule = self.schedule.clone();
                 if E::publish_cells(self, slot, &schedule, cx) {
                     return;
                 }
@@ -575,88 +575,5 @@ impl<E: Spreading> Workload for Node<E> {
     fn report(&mut self, neighbours: &Neighbours, cx: &mut AppCx<'_, Self>) {
         E::report_cells(self, neighbours, cx);
         self.reports.drain(..).for_each(|event| cx.emit(event));
-    }
-}
-
-/// Marks a first copy: the highest bit of the word that holds the sending host.
-const FIRST: u32 = 1 << 31;
-/// Stands for a lost copy, in the place of the column.
-const LOST: u32 = u32::MAX;
-/// Stands for a rebuilt block, in the place of the column.
-const BLOCK: u32 = u32::MAX - 1;
-/// Stands for the own host, in the place of the sending one: a rebuilt segment.
-const REBUILT: u32 = FIRST - 1;
-
-/// Encodes columns as their numbers, since all processes have them; all else as on the wire.
-pub struct Codec(pub Arc<Blocks>);
-
-impl samara_sim::Codec<Host<Node>> for Codec {
-    fn write_event(&self, event: &Event, out: &mut Vec<u8>) {
-        let (column, from) = match *event {
-            Event::Copy { column, from, first } => (column, from | if first { FIRST } else { 0 }),
-            Event::Rebuilt { column } => (column, REBUILT),
-            Event::Repaired { published } => (BLOCK, published),
-            Event::Lost => (LOST, 0),
-        };
-        [column, from].into_iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    }
-
-    fn read_event(&self, reader: &mut Reader<'_>) -> Option<Event> {
-        let (column, from) = (reader.u32()?, reader.u32()?);
-        Some(match (column, from) {
-            (LOST, _) => Event::Lost,
-            (BLOCK, published) => Event::Repaired { published },
-            (column, REBUILT) => Event::Rebuilt { column },
-            _ => Event::Copy { column, from: from & !FIRST, first: from & FIRST != 0 },
-        })
-    }
-
-    fn write_counters(&self, counts: &Counts, out: &mut Vec<u8>) {
-        let Counts { joined, targets, cells, offences } = counts;
-        let words = [joined, targets].into_iter().chain(cells).chain(offences);
-        words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    }
-
-    fn read_counters(&self, reader: &mut Reader<'_>) -> Option<Counts> {
-        let mut counts = Counts { joined: reader.u64()?, targets: reader.u64()?, ..Counts::default() };
-        for word in counts.cells.iter_mut().chain(&mut counts.offences) {
-            *word = reader.u64()?;
-        }
-        Some(counts)
-    }
-}
-
-/// Frames come from the same program, so no limit ever applies.
-const LIMITS: Limits = Limits::with_frame_bytes(64 << 20);
-
-impl FrameCodec<RpcFrame> for Codec {
-    fn write(&self, frame: &RpcFrame, out: &mut Vec<u8>) {
-        let rpc = frame.rpc();
-        let ids: Option<Vec<u32>> =
-            rpc.publish.iter().map(|message| self.0.id_of(message.topic.as_ref()?, message)).collect();
-        let known = ids.unwrap_or_default();
-        out.extend_from_slice(&(known.len() as u32).to_le_bytes());
-        known.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
-        let at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        if known.is_empty() {
-            wire::encode(rpc, out);
-        } else {
-            wire::encode(&Rpc { publish: [].into_iter().collect(), ..rpc.clone() }, out);
-        }
-        let len = (out.len() - at - 4) as u32;
-        out[at..at + 4].copy_from_slice(&len.to_le_bytes());
-    }
-
-    fn read(&self, reader: &mut Reader<'_>) -> Option<RpcFrame> {
-        let count = reader.u32()?;
-        let ids = (0..count).map(|_| reader.u32()).collect::<Option<Vec<u32>>>()?;
-        let len = reader.u32()?;
-        let rest = bytes::Bytes::copy_from_slice(reader.bytes(len as usize)?);
-        let mut rpc = wire::decode(rest, &LIMITS).ok()?;
-        for id in ids {
-            rpc.publish.push(Arc::clone(self.0.messages.get(id as usize)?));
-        }
-        Some(RpcFrame::new(rpc))
     }
 }

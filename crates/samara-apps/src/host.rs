@@ -12,6 +12,8 @@ use samara_gossipsub::rpc::{MessageId, RpcFrame};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
 use samara_sim::{App, host_of, identity_of};
 use samara_spec::Scenario;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub(crate) type EngineCx<'a, W> =
     Context<'a, <<W as Workload>::Engine as Engine>::Frame, <<W as Workload>::Engine as Engine>::Event>;
@@ -22,11 +24,11 @@ pub(crate) type AppCx<'a, W> =
 pub trait Workload: Send + Sized + 'static {
     type Engine: Engine;
     /// A command from the experiment to the host.
-    type Command: Send;
+    type Command: Serialize + DeserializeOwned + Send;
     /// An event from the host to the measurements.
-    type Event: Send;
+    type Event: Serialize + DeserializeOwned + Send;
     /// What the workload counts.
-    type Counters: Send + 'static;
+    type Counters: Clone + Serialize + DeserializeOwned + Send + 'static;
 
     fn engine(&mut self) -> &mut Self::Engine;
 

@@ -1,6 +1,7 @@
 //! Applications that run on the engines of simulated nodes, one for each family of experiments.
 
 pub mod baselines;
+pub mod codecs;
 pub mod columns;
 mod durations;
 pub mod group;

@@ -9,10 +9,11 @@ use rustc_hash::FxBuildHasher;
 use samara_baselines::{Baseline, Event as BaselineEvent, PlumtreeFrame};
 use samara_engine::outbox::Lost;
 use samara_engine::{Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
-use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
+use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_sim::{Contents, Items};
 use samara_spec::messages::PAYLOAD_MIN;
+use serde::{Deserialize, Serialize};
 
 use crate::host::{AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED, Workload};
 
@@ -89,11 +90,11 @@ impl BaselineStream {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publish(pub MessageNumber);
 
 /// An event from a node to the measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A message reached the application.
     Delivered {
@@ -106,7 +107,7 @@ pub enum Event {
 }
 
 /// Counters of a node since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Copies of messages that the node already had.
     pub duplicates: u64,
@@ -123,11 +124,19 @@ pub struct Counts {
 /// A frame that may carry messages.
 pub trait Carries<M> {
     fn messages(&self) -> &[Arc<M>];
+
+    /// Returns the frame with other messages, as many as it has.
+    #[must_use]
+    fn with_messages(&self, messages: &[Arc<M>]) -> Self;
 }
 
 impl Carries<Message> for RpcFrame {
     fn messages(&self) -> &[Arc<Message>] {
         &self.rpc().publish
+    }
+
+    fn with_messages(&self, messages: &[Arc<Message>]) -> Self {
+        Self::new(Rpc { publish: messages.iter().cloned().collect(), ..self.rpc().clone() })
     }
 }
 
@@ -138,6 +147,13 @@ impl Carries<samara_baselines::Message> for samara_baselines::RpcFrame {
             Self::Subscriptions(_) => &[],
         }
     }
+
+    fn with_messages(&self, messages: &[Arc<samara_baselines::Message>]) -> Self {
+        match (self, messages) {
+            (Self::Publish(_), [message]) => Self::Publish(Arc::clone(message)),
+            _ => self.clone(),
+        }
+    }
 }
 
 impl Carries<samara_baselines::Message> for PlumtreeFrame {
@@ -145,6 +161,15 @@ impl Carries<samara_baselines::Message> for PlumtreeFrame {
         match self {
             Self::Gossip { message, .. } => std::slice::from_ref(message),
             Self::IHave(_) | Self::Graft(_) | Self::Prune(_) | Self::Subscriptions(_) => &[],
+        }
+    }
+
+    fn with_messages(&self, messages: &[Arc<samara_baselines::Message>]) -> Self {
+        match (self, messages) {
+            (Self::Gossip { round, .. }, [message]) => {
+                Self::Gossip { message: Arc::clone(message), round: *round }
+            }
+            _ => self.clone(),
         }
     }
 }

@@ -14,6 +14,7 @@ use samara_mix::{
 use samara_sim::App;
 use samara_spec::Point;
 use samara_spec::mix::WorkKind;
+use serde::{Deserialize, Serialize};
 
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
 /// Fires when the pause between two batches ends.
@@ -21,7 +22,7 @@ const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 /// Fires when the node has read slots that arrived.
 const READ: TimerToken = TimerToken(TimerToken::WRAPPER + 2);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     /// Starts handing in batches.
     Begin,
@@ -30,7 +31,7 @@ pub enum Act {
 }
 
 /// An event from a host to the measurements. The numbers are round numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RoundEvent {
     /// A core works on a slice of a phase, or on keys.
     Work(WorkSpan),
@@ -52,7 +53,7 @@ pub enum RoundEvent {
 }
 
 /// A span of uninterrupted work of one core on one phase of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkSpan {
     pub host: u32,
     pub core: u16,
@@ -497,7 +498,7 @@ impl Gateway {
 }
 
 /// The delivered payloads of a round, compared with those handed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// Payloads that were lost, duplicated or changed.
     pub wrong: u32,

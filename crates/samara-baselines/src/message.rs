@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 /// The id of a message: 16 bytes, kept as two integers to make comparing and hashing cheap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct MessageId(u64, u64);
 
 impl MessageId {
@@ -35,12 +36,34 @@ impl fmt::Debug for MessageId {
 
 /// A published message. It is immutable, and all copies within a process share it.
 #[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize), serde(from = "Unnamed"))]
 pub struct Message {
+    #[cfg_attr(feature = "config", serde(skip_serializing))]
     id: MessageId,
     author: PeerIdentity,
     seqno: u64,
     topic: Topic,
+    #[cfg_attr(feature = "config", serde(with = "samara_engine::octets"))]
     data: Bytes,
+}
+
+/// A message as it is written: whoever reads it computes the id.
+#[cfg(feature = "config")]
+#[derive(serde::Deserialize)]
+#[serde(rename = "Message")]
+struct Unnamed {
+    author: PeerIdentity,
+    seqno: u64,
+    topic: Topic,
+    #[serde(with = "samara_engine::octets")]
+    data: Bytes,
+}
+
+#[cfg(feature = "config")]
+impl From<Unnamed> for Message {
+    fn from(Unnamed { author, seqno, topic, data }: Unnamed) -> Self {
+        Self::new(author, seqno, topic, data)
+    }
 }
 
 impl Message {
@@ -97,6 +120,7 @@ impl Message {
 /// message Message { optional bytes from = 1; optional bytes data = 2; optional bytes seqno = 3; optional string topic = 4; }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum RpcFrame {
     Publish(Arc<Message>),
     Subscriptions(Arc<[SubOpts]>),
@@ -104,6 +128,7 @@ pub enum RpcFrame {
 
 /// A change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct SubOpts {
     pub subscribe: bool,
     pub topic: Topic,
@@ -147,6 +172,7 @@ impl Frame for RpcFrame {
 /// The topic is in every frame, as in other protocols of this kind (32 bytes in iroh-gossip), so
 /// that trees of several topics can share a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum PlumtreeFrame {
     /// A complete message (GOSSIP).
     Gossip {
@@ -167,6 +193,7 @@ pub enum PlumtreeFrame {
 
 /// Announcements of messages on one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct IHave {
     pub topic: Topic,
     /// The announced ids, each with the round that a copy would have.
@@ -175,6 +202,7 @@ pub struct IHave {
 
 /// A request for complete messages, which adds a link to the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Graft {
     pub topic: Topic,
     /// The missing message that the sender requests, if any.

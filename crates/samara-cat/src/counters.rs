@@ -12,6 +12,7 @@ macro_rules! counters {
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
         pub struct $type {
             $($(#[doc = $doc])* pub $counter: u64,)*
             $($(#[$more])* $vis $field: $kind,)*

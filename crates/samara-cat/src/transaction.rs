@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 /// Peers may announce any 32 bytes, so a hash table of keys needs a
 /// [`PeerKeyed`](samara_engine::PeerKeyed) hasher.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TxKey([u8; Self::LEN]);
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+pub struct TxKey(#[cfg_attr(feature = "config", serde(with = "samara_engine::octets"))] [u8; Self::LEN]);
 
 impl TxKey {
     pub const LEN: usize = 32;

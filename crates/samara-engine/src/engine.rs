@@ -263,7 +263,8 @@ impl TimerToken {
 
 /// The global name of a node, for example the bytes of a libp2p peer id. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerIdentity(Arc<[u8]>);
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+pub struct PeerIdentity(#[cfg_attr(feature = "config", serde(with = "crate::octets"))] Arc<[u8]>);
 
 impl PeerIdentity {
     /// Creates an identity from its bytes.
@@ -297,6 +298,7 @@ impl fmt::Debug for PeerIdentity {
 
 /// The name of a topic. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Topic(Arc<str>);
 
 impl Topic {

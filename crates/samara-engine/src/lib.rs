@@ -4,12 +4,15 @@
 #![warn(clippy::disallowed_types)]
 
 mod altered;
+mod codec;
 pub mod config;
 #[cfg(feature = "driver")]
 mod driver;
 mod engine;
 mod keyed;
 mod names;
+#[cfg(feature = "config")]
+pub mod octets;
 pub mod outbox;
 #[cfg(feature = "config")]
 mod parameters;
@@ -29,6 +32,7 @@ pub mod units;
 pub mod uplink;
 
 pub use altered::alter;
+pub use codec::{FrameCodec, Reader, write_part};
 #[cfg(feature = "driver")]
 pub use driver::Driver;
 pub use engine::{

@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use samara_engine::units::Size;
-use samara_engine::{Engine, NodeRng, Time};
+use samara_engine::{Engine, FrameCodec, NodeRng, Time};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
-    App, Arrivals, Codec, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig,
-    HostStats, LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
+    App, Arrivals, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig, HostStats,
+    LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
 };
 use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
@@ -36,6 +36,9 @@ pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
 
 /// Returns what a hostile host sends in place of a frame.
 pub type Forge<F> = Box<dyn Fn(Misconduct, &F, &mut NodeRng) -> Option<F> + Send + Sync>;
+
+/// The encoding of the frames of an application.
+pub type FramesCodec<A> = Arc<dyn FrameCodec<<A as Engine>::Frame>>;
 
 /// A kind of experiment: a workload, the application on every host, and the measurements.
 ///
@@ -73,8 +76,9 @@ pub trait Experiment: Sized + 'static {
         None
     }
 
-    /// Returns the codec between the processes of a distributed run; `None` if runs take one process.
-    fn codec(&self) -> Option<Box<dyn Codec<Self::App>>> {
+    /// Returns the encoding of frames between processes; `None` if runs take one process.
+    /// [`Postcard`](samara_sim::Postcard) encodes all frames with serde.
+    fn codec(&self) -> Option<FramesCodec<Self::App>> {
         None
     }
 
@@ -106,7 +110,7 @@ pub trait Experiment: Sized + 'static {
     fn step(&mut self, world: &mut dyn World<Self::App>) -> Result<Step, RunError> {
         let now = world.now();
         let is_over = self.progress(now).share >= 1.0;
-        Ok(if is_over { Step::Over(now) } else { Step::Until(now.plus_nanos(world.slice_nanos())) })
+        Ok(if is_over { Step::Over } else { Step::Until(now.plus_nanos(world.slice_nanos())) })
     }
 
     /// Handles an event of a host.
@@ -174,16 +178,13 @@ pub enum Step {
     /// The run continues up to this time.
     Until(Time),
     /// The measurements are complete.
-    ///
-    /// Only the first of several processes decides that. If it does not, the others simulate up to
-    /// this time.
-    Over(Time),
+    Over,
 }
 
 /// Where the hosts of an experiment live.
 ///
-/// All processes of a distributed run call the methods in the same order. The first process receives
-/// the values of all hosts, the others those of their own or none.
+/// A simulation, also in several processes, of which only the first has the experiment; or real
+/// processes.
 pub trait World<A: App> {
     /// Returns the time since the start of the run.
     fn now(&self) -> Time;

@@ -18,11 +18,30 @@ use crate::run::{RunError, RunOptions, WatchSteps, run_alone, run_as_one_of};
 use crate::torture::Draw;
 use crate::{columns, group, messages, mix, pool};
 
-/// Runs a point: [`Family::runs`] for an experiment.
-pub type Run = fn(&Point, RunOptions<'_>, WatchSteps<'_>) -> Result<Box<dyn Measured>, RunError>;
-/// Runs a point in several processes, of which this is one.
-pub type RunDistributed =
+/// Runs a point in one process.
+pub type RunAlone = fn(&Point, RunOptions<'_>, WatchSteps<'_>) -> Result<Box<dyn Measured>, RunError>;
+/// Simulates a point in several processes, of which this is one. Only the first returns measurements.
+pub type RunAsOneOf =
     fn(&Point, RunOptions<'_>, &mut dyn Ranks, WatchSteps<'_>) -> Result<Option<Box<dyn Measured>>, RunError>;
+/// The ways to run an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs {
+    pub(crate) alone: RunAlone,
+    pub(crate) as_one_of: RunAsOneOf,
+}
+
+impl Runs {
+    /// Returns those of an experiment.
+    pub fn of<E: Experiment>() -> Self {
+        Self {
+            alone: |point, options, watch| Ok(Box::new(run_alone::<E>(point, options, watch)?)),
+            as_one_of: |point, options, ranks, watch| {
+                let measured = run_as_one_of::<E>(point, options, ranks, watch)?;
+                Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
+            },
+        }
+    }
+}
 
 /// A family of experiments: the section that selects it, and what a program does with its results.
 pub struct Family {
@@ -30,10 +49,8 @@ pub struct Family {
     pub spec: &'static FamilySpec,
     /// All metrics that it can report.
     pub metrics: &'static [Metric],
-    /// Runs a point of a scenario: [`Family::runs`].
-    pub run: Run,
-    /// Runs a point in several processes: [`Family::runs_as_one_of`]; `None` if runs take one.
-    pub run_distributed: Option<RunDistributed>,
+    /// Returns the experiment of a scenario: [`Runs::of`]. Different protocols may have different ones.
+    pub runs: fn(&Scenario) -> Runs,
     /// Whether no run is better than the bounds among the metrics. Otherwise they hold for a run's
     /// steady state, which a short run does not have.
     pub has_strict_bounds: bool,
@@ -56,12 +73,11 @@ pub struct Family {
 }
 
 impl Family {
-    /// Defaults of most families; each one states its spec, metrics and run.
+    /// Defaults of most families; each one states its spec, metrics and runs.
     pub const BASE: Self = Self {
         spec: &FamilySpec::BASE,
         metrics: &[],
-        run: |_, _, _| Err(RunError::Interrupted),
-        run_distributed: None,
+        runs: |_| unreachable!("each family states its experiments"),
         has_strict_bounds: true,
         explained_pair: [""; 2],
         draw: |_| false,
@@ -70,32 +86,6 @@ impl Family {
         lacks: &[],
         beside_first: &[],
     };
-
-    /// Runs a point of a family whose protocols all have this experiment.
-    ///
-    /// # Errors
-    /// Returns an error if the run cannot be planned or is interrupted.
-    pub fn runs<E: Experiment>(
-        point: &Point,
-        options: RunOptions<'_>,
-        watch: WatchSteps<'_>,
-    ) -> Result<Box<dyn Measured>, RunError> {
-        Ok(Box::new(run_alone::<E>(point, options, watch)?))
-    }
-
-    /// As [`runs`](Self::runs), in several processes, of which this is one.
-    ///
-    /// # Errors
-    /// As [`runs`](Self::runs), or if another process is gone.
-    pub fn runs_as_one_of<E: Experiment>(
-        point: &Point,
-        options: RunOptions<'_>,
-        ranks: &mut dyn Ranks,
-        watch: WatchSteps<'_>,
-    ) -> Result<Option<Box<dyn Measured>>, RunError> {
-        let measured = run_as_one_of::<E>(point, options, ranks, watch)?;
-        Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
-    }
 }
 
 impl fmt::Debug for Family {
@@ -133,4 +123,9 @@ pub(crate) fn of(scenario: &Scenario) -> &'static Family {
     let section = scenario.family().section;
     let registered = all().into_iter().find(|family| family.spec.section == section);
     registered.expect("the section of a scenario was registered")
+}
+
+/// Returns the experiment of a scenario.
+pub(crate) fn runs(scenario: &Scenario) -> Runs {
+    (of(scenario).runs)(scenario)
 }

@@ -30,6 +30,7 @@ samara_engine::names! {
 
 /// Counters of one node or of the scheduler since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Metrics {
     /// Rounds that this node took part in, or that the scheduler created.
     pub rounds: u64,

@@ -138,6 +138,8 @@ pub enum Event {
 
 samara_engine::names! {
     /// A milestone of a phase, as the original tags its metrics.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Mark {
         /// The first slots have arrived.
         FirstReceived = "first_received",

@@ -21,6 +21,7 @@ samara_engine::names! {
 
 /// A round as the scheduler defines it. All nodes of the team have the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plan {
     /// The number of the round, higher than those of all earlier ones.
     pub round: u64,
@@ -62,6 +63,8 @@ impl Plan {
 samara_engine::names! {
     /// A phase of a round. In each phase, slots pass through all nodes of the team, from the first
     /// to the last.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Phase {
         /// Precomputation: each node multiplies its `R` and `U` into encrypted keys.
         PrecomputeDecrypt = "precompute_decrypt",
@@ -169,6 +172,8 @@ impl NodeState {
 
 samara_engine::names! {
     /// The progress of a round, as the scheduler sees it.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum RoundState {
         /// The scheduler has sent the plan to the team.
         Pending = "pending",
@@ -189,6 +194,8 @@ samara_engine::names! {
     /// The cause of a round's failure. A failed round is dropped and never resumed; senders seal
     /// their payloads again for another one.
     #[derive(Error)]
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Cause {
         /// A node was disconnected for longer than the limit.
         #[error("a node is lost")]
@@ -221,6 +228,7 @@ samara_engine::names! {
 
 /// The cause of a round's failure, and the responsible node according to the host that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Failure {
     pub cause: Cause,
     pub culprit: Option<u32>,

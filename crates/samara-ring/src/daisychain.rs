@@ -49,10 +49,16 @@ impl DaisyConfig {
 
 /// A frame between neighbours. There is no wire format: these frames exist only in simulations.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum DaisyFrame {
     /// A message of the member at place `origin`. `ttl` is the number of hops left, this one
     /// included.
-    Message { origin: u16, ttl: u16, content: Bytes },
+    Message {
+        origin: u16,
+        ttl: u16,
+        #[cfg_attr(feature = "config", serde(with = "samara_engine::octets"))]
+        content: Bytes,
+    },
     /// Bytes of the receiver's messages that have reached the last member.
     Credit(u64),
 }

@@ -98,6 +98,7 @@ impl JgroupsConfig {
 /// A process at a place of [`JgroupsConfig::members`]. A process that starts again is another
 /// member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Address {
     pub place: u16,
     /// When it started, in nanoseconds.
@@ -105,6 +106,7 @@ pub struct Address {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct JgroupsView {
     pub id: u64,
     /// The members by rank; the first is the coordinator.
@@ -112,9 +114,10 @@ pub struct JgroupsView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum Multicast {
     /// A message with its number; 0 without a view, which nobody puts in order.
-    Message(u64, Bytes),
+    Message(u64, #[cfg_attr(feature = "config", serde(with = "samara_engine::octets"))] Bytes),
     /// Asks for messages of this sender, the last one included.
     Request { of: Address, first: u64, last: u64 },
     /// The highest number of its sender.
@@ -132,6 +135,7 @@ impl Multicast {
 
 /// A frame between members. There is no wire format: these frames exist only in simulations.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum JgroupsFrame {
     /// A multicast on the chain. `ttl` is the number of hops left, this one included.
     Chained {

@@ -1,34 +1,51 @@
 //! What an experiment learns of a host besides its events.
 
-use samara_engine::Engine;
-
-use crate::{FrameCodec, Reader};
+use samara_engine::{Engine, FrameCodec, Reader};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// What runs on a host: an engine and the workload around it.
 ///
 /// Commands go in, and events come out. Nothing else of it is read from outside, except a snapshot
-/// of its counters: an experiment that keeps to that does not depend on where its hosts live.
-pub trait App: Engine {
+/// of its counters. All three can be written and read, so that an experiment does not depend on where
+/// its hosts live.
+pub trait App: Engine<Command: Serialize + DeserializeOwned, Event: Serialize + DeserializeOwned> {
     /// What it counts. `()` without anything to count.
-    type Counters: Send + 'static;
+    type Counters: Clone + Serialize + DeserializeOwned + Send + 'static;
 
     /// Returns a snapshot of the counters.
     fn counters(&self) -> Self::Counters;
 }
 
-/// Encodes frames, events and counters that travel between the processes of a distributed simulation.
-pub trait Codec<A: App>: FrameCodec<A::Frame> {
-    /// Appends an event.
-    fn write_event(&self, event: &A::Event, out: &mut Vec<u8>);
+/// Encodes frames, events and counters as serde describes them, in the format of postcard.
+#[derive(Clone, Copy, Debug)]
+pub struct Postcard;
 
-    /// Reads an event that [`write_event`](Self::write_event) wrote; `None` if the bytes do not
-    /// parse.
-    fn read_event(&self, reader: &mut Reader<'_>) -> Option<A::Event>;
+impl Postcard {
+    /// Appends a value.
+    ///
+    /// # Panics
+    /// If serde cannot describe the value, for instance a sequence of unknown length.
+    pub fn put<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+        if let Err(error) = postcard::to_io(value, out) {
+            panic!("{} has no encoding: {error}", std::any::type_name::<T>());
+        }
+    }
 
-    /// Appends counters.
-    fn write_counters(&self, counters: &A::Counters, out: &mut Vec<u8>);
+    /// Reads a value that [`put`](Self::put) wrote; `None` if the bytes are invalid.
+    pub fn take<T: DeserializeOwned>(reader: &mut Reader<'_>) -> Option<T> {
+        let (value, rest) = postcard::take_from_bytes(reader.rest()).ok()?;
+        *reader = Reader::new(rest);
+        Some(value)
+    }
+}
 
-    /// Reads counters that [`write_counters`](Self::write_counters) wrote; `None` if the bytes do
-    /// not parse.
-    fn read_counters(&self, reader: &mut Reader<'_>) -> Option<A::Counters>;
+impl<F: Serialize + DeserializeOwned> FrameCodec<F> for Postcard {
+    fn write(&self, frame: &F, out: &mut Vec<u8>) {
+        Self::put(frame, out);
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Option<F> {
+        Self::take(reader)
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use samara_engine::Frame;
+use samara_engine::{Frame, FrameCodec, Reader};
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -172,59 +172,6 @@ impl Ranks for Threads {
 }
 
 // ---- packets as bytes ----
-
-/// The encoding of frames between processes.
-pub trait FrameCodec<F> {
-    /// Writes a frame.
-    fn write(&self, frame: &F, out: &mut Vec<u8>);
-
-    /// Reads a frame that [`write`](Self::write) wrote. Returns `None` if the bytes are invalid.
-    fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
-}
-
-/// A cursor over bytes, from front to back.
-#[derive(Clone, Copy, Debug)]
-pub struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// Creates a reader of these bytes.
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    /// Returns true if no bytes are left.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Reads the next `len` bytes.
-    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*head)
-    }
-
-    /// Reads the next byte.
-    pub fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    /// Reads the next four bytes, little endian.
-    pub fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// Reads the next eight bytes, little endian.
-    pub fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-}
 
 /// Stands in place of the number of ranges if there are none.
 const NO_SACK: u32 = u32::MAX;

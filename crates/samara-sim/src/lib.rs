@@ -22,12 +22,12 @@ mod stats;
 mod transport;
 mod world;
 
-pub use app::{App, Codec};
+pub use app::{App, Postcard};
 pub use config::{
     DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
     NicDiscipline, PairLatencies, Partition, QueueSize, SimConfig,
 };
-pub use distributed::{FrameCodec, RankError, Ranks, Reader, Threads, hosts_of_rank};
+pub use distributed::{RankError, Ranks, Threads, hosts_of_rank};
 pub use downlink::CoDel;
 pub use error::ConfigError;
 pub use explain::{

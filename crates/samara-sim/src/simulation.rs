@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
-use samara_engine::{Engine, Frame, MessageKey, NodeRng, Outbox, Time};
+use samara_engine::{Engine, Frame, FrameCodec, MessageKey, NodeRng, Outbox, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
-use crate::distributed::{FrameCodec, RankError, Ranks};
+use crate::distributed::{RankError, Ranks};
 use crate::error::ConfigError;
 use crate::explain::{Arrivals, Contents, Describe, Recorder};
 use crate::gateway::{Gate, GateStats, gate_of};

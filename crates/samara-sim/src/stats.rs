@@ -1,6 +1,7 @@
 //! Counters of the simulation for every host, and the digest of its packets.
 
-use crate::distributed::Reader;
+use samara_engine::Reader;
+
 use crate::gateway::GateStats;
 use crate::transport::mconn::{ChannelStats, ConnectionStats};
 

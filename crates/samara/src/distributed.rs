@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use samara_engine::Reader;
 use samara_lab::results::{Measured, Outcome, ProcessUse};
 use samara_lab::run::{RunError, RunOptions as Options, check_distributed, run_distributed};
 use samara_lab::usage;
-use samara_sim::{RankError, Ranks, Reader, hosts_of_rank};
+use samara_sim::{RankError, Ranks, hosts_of_rank};
 use samara_spec::Loaded;
 use sha2::{Digest, Sha256};
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Engine, Frame, Input, PeerId, TimerToken};
 use samara_sim::App;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub enum Gossip {
     /// The rumours that the sender has. The receiver answers, unless this is an answer.
     Have {
@@ -37,6 +38,7 @@ impl Frame for Gossip {
 }
 
 /// Reports that a rumour has arrived at a node.
+#[derive(Serialize, Deserialize)]
 pub struct Heard {
     pub number: u32,
     pub is_new: bool,

@@ -11,14 +11,14 @@ use engine::{Gossip, Heard, PushPull};
 use samara_engine::outbox::{Dispatch, LaneConfig, OutboxConfig};
 use samara_engine::units::{Size, Span};
 use samara_engine::{Outbox, Time};
-use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
+use samara_lab::experiment::{Commands, Experiment, FramesCodec, Measurements, Plan, Problem, World, check};
 use samara_lab::explain::{ContentsOf, Delivered};
-use samara_lab::family::Family;
+use samara_lab::family::{Family, Runs};
 use samara_lab::network;
 use samara_lab::run::{Progress, RunError};
 use samara_lab::statistics::Statistics;
 use samara_lab::torture::{Broken, Draw, FaultKind};
-use samara_sim::{Cause, Contents, NodeFactory, Origin, Record};
+use samara_sim::{Cause, Contents, NodeFactory, Origin, Postcard, Record};
 use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -162,6 +162,10 @@ impl Experiment for Spread {
         })
     }
 
+    fn codec(&self) -> Option<FramesCodec<PushPull>> {
+        Some(Arc::new(Postcard))
+    }
+
     fn start(&mut self, commands: &mut Commands<PushPull>) {
         for rumour in 0..self.spec.count {
             commands.at(self.start_of(rumour), rumour % self.nodes, rumour);
@@ -241,7 +245,7 @@ const FAMILY: Family = Family {
         ..FamilySpec::BASE
     },
     metrics: RumourMetrics::METRICS,
-    run: Family::runs::<Spread>,
+    runs: |_| Runs::of::<Spread>(),
     draw,
     ..Family::BASE
 };

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use samara_engine::Time;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::Header;
@@ -80,7 +81,7 @@ impl Received {
 /// Number of messages of a group whose senders the members note, the first ones of each origin.
 pub const FOLLOWED_MAX: u32 = 1 << 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     pub origin: u32,
     /// The message's number at its origin.
@@ -92,7 +93,7 @@ pub struct Delivery {
 }
 
 /// The counters of a member's application.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Number of own messages that the engine accepted.
     pub broadcast: u64,

@@ -11,10 +11,11 @@ use samara_engine::{Context, Engine, Frame, Input, MessageKey, PeerIdentity, Tim
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsCommand, JgroupsEvent, JgroupsFrame, Multicast};
 use samara_ring::{
-    Command, Cx, Event, Federation, FederationCx, FederationEvent, Payload, Ring, RingFrame, Unused,
+    Command, Cx, Event, Federation, FederationCx, FederationEvent, Ignored, Payload, Ring, RingFrame, Unused,
     federated_content,
 };
 use samara_sim::{App, Contents, host_of};
+use serde::{Deserialize, Serialize};
 
 pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Totals};
 pub use source::{Header, Source};
@@ -25,7 +26,7 @@ use source::{BURST, Sender};
 /// Fires when the next message of a sender with a rate is due.
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     Begin,
     Leave,
@@ -34,7 +35,7 @@ pub enum Act {
 }
 
 /// An event of a member. Small and without heap memory, since a simulation creates millions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberEvent {
     /// A process of the host started. It has not received messages of earlier ones.
     Started,
@@ -50,14 +51,14 @@ pub enum MemberEvent {
 const _: () = assert!(size_of::<MemberEvent>() <= 32);
 
 /// The counters of a member since its process started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     pub engine: Counts,
     pub totals: Totals,
 }
 
 /// Counters of a member's engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Messages or chunks that it forwarded.
     pub forwarded: u64,
@@ -70,7 +71,29 @@ pub struct Counts {
     pub frozen_ns: u64,
     pub queue_drops: u64,
     /// Number of ignored frames and messages, by cause.
-    pub ignored: Vec<(&'static str, u64)>,
+    pub ignored: Vec<(Cause, u64)>,
+}
+
+/// The reason why an engine ignored a frame or a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    Ring(Ignored),
+    Federation(Unused),
+    /// A message that came out of order along the daisychain.
+    Inconsistent,
+    /// A message of JGroups whose sender is not in the view.
+    Stranger,
+}
+
+impl Cause {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring(cause) => cause.name(),
+            Self::Federation(cause) => cause.name(),
+            Self::Inconsistent => "inconsistent",
+            Self::Stranger => "stranger",
+        }
+    }
 }
 
 /// An engine event that the application acts on.
@@ -151,7 +174,7 @@ impl Broadcasts for Ring {
             installs: metrics.installs,
             frozen_ns: metrics.frozen_ns,
             queue_drops: metrics.refused_frames,
-            ignored: metrics.ignored_by_cause().map(|(cause, count)| (cause.name(), count)).collect(),
+            ignored: metrics.ignored_by_cause().map(|(cause, count)| (Cause::Ring(cause), count)).collect(),
         }
     }
 }
@@ -191,7 +214,8 @@ impl Broadcasts for Federation {
             counts.repaired += bridge.repaired;
             counts.queue_drops += bridge.queue_drops;
         }
-        let unused = Unused::ALL.iter().map(|cause| (cause.name(), self.metrics().unused(*cause)));
+        let unused =
+            Unused::ALL.iter().map(|cause| (Cause::Federation(*cause), self.metrics().unused(*cause)));
         counts.ignored.extend(unused);
         counts
     }
@@ -229,7 +253,7 @@ impl Broadcasts for Daisychain {
         Counts {
             forwarded: metrics.forwarded,
             queue_drops: metrics.dropped,
-            ignored: vec![("inconsistent", metrics.ignored)],
+            ignored: vec![(Cause::Inconsistent, metrics.ignored)],
             ..Counts::default()
         }
     }
@@ -274,7 +298,7 @@ impl Broadcasts for Jgroups {
             forwarded: metrics.forwarded,
             repaired: metrics.resent,
             views: metrics.views,
-            ignored: vec![("stranger", metrics.strangers)],
+            ignored: vec![(Cause::Stranger, metrics.strangers)],
             ..Counts::default()
         }
     }

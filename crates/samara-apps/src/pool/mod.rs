@@ -14,6 +14,7 @@ use samara_cat::{Cat, CatFrame, Command, Event, Metrics, Misbehaviour, Transacti
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 use samara_sim::{App, Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
+use serde::{Deserialize, Serialize};
 
 use crate::host::Neighbours;
 
@@ -245,7 +246,7 @@ impl Application for Ledger {
 /// Fires when the processor has finished a check.
 const CHECKED: TimerToken = TimerToken(TimerToken::WRAPPER);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     pub height: u64,
     pub keys: Arc<[TxKey]>,
@@ -255,9 +256,9 @@ pub struct Block {
     pub bytes: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
-    Submit(Transaction),
+    Submit(#[serde(with = "transaction")] Transaction),
     /// Chooses the transactions of a block. The node answers with [`NodeEvent::Proposed`].
     Propose {
         height: u64,
@@ -270,7 +271,25 @@ pub enum Act {
     Commit(Arc<Block>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Writes transactions as their bytes.
+mod transaction {
+    use samara_cat::Transaction;
+    use samara_engine::octets;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        transaction: &Transaction,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        octets::serialize(transaction.bytes(), serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Transaction, D::Error> {
+        octets::deserialize::<Vec<u8>, D>(deserializer).map(Transaction::new)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeEvent {
     /// A transaction came into the pool.
     Added {
@@ -293,7 +312,7 @@ pub enum NodeEvent {
 
 /// The counters of a node since its process started, and the sizes of its tables. A hostile node
 /// counts nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     pub engine: Metrics,
     pub pool: PoolMetrics,

@@ -68,6 +68,8 @@ pub enum Event {
 
 samara_engine::names! {
     /// The rule that a peer broke.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Misbehaviour {
         /// More transactions in a frame than allowed (`errTooManyTxs`).
         TooManyTxs = "too_many_txs",

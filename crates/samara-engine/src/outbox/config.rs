@@ -153,6 +153,7 @@ impl Progress {
 
 /// A number of copies and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tally {
     /// Number of copies: messages times peers.
     pub copies: u64,

@@ -14,6 +14,8 @@ pub type Children = SmallVec<[u16; 2]>;
 
 crate::names! {
     /// The paths of messages from their origins.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
     pub enum Shape {
         /// From each member to its successor, until the next one would be the origin: DAISYCHAIN.
         /// For a single origin it is a chain that starts there.

@@ -18,8 +18,7 @@ use crate::sweep::LACKS;
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::columns::FAMILY,
     metrics: metrics::ColumnMetrics::METRICS,
-    run: run::run,
-    run_distributed: Some(run::run_distributed),
+    runs: run::runs,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     explained_pair: ["batch", "node-wide"],

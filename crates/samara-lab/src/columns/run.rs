@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_apps::codecs::{Numbers, Wire};
 use samara_apps::columns::{
-    Blocks, CellPlan, Codec, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
+    Blocks, CellPlan, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
 };
 use samara_apps::host::{self, Host, Processor, Stalls, gossipsub};
 use samara_apps::{Simulated, baselines};
-use samara_baselines::{Common, ConfigError, Forest, PubSub};
+use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
 use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Frame, NodeRng, Outbox, PeerId, Time};
+use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time};
 use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
@@ -19,8 +20,8 @@ use samara_gossipsub::partial::{Asking, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_gossipsub::{Config, GossipSub};
 use samara_sim::{
-    Arrivals, Cause, Hop, HostConfig, HostStats, NodeFactory, Origin, Ranks, Record, SimConfig, Simulation,
-    identity_of,
+    Arrivals, Cause, Hop, HostConfig, HostStats, NodeFactory, Origin, Postcard, Record, SimConfig,
+    Simulation, identity_of,
 };
 use samara_spec::columns::{Columns, CustodyPattern};
 use samara_spec::messages::PlumtreeParameters;
@@ -28,12 +29,11 @@ use samara_spec::{Point, Scenario};
 
 use super::bound::{copy_bytes, curve};
 use super::measure::{Collector, CopyRow, Delivery};
-use crate::experiment::{Commands, Experiment, Forge, Plan, Problem, ProtocolOf, Step, World};
+use crate::experiment::{Commands, Experiment, Forge, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
-use crate::family::Family;
+use crate::family::Runs;
 use crate::network::{self, Hosts};
-use crate::results::Measured;
-use crate::run::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, since};
+use crate::run::{Progress, QUIET_NANOS, RunError, SLICE_NANOS, since};
 
 #[derive(Debug)]
 pub struct ColumnsMeasured {
@@ -187,45 +187,22 @@ impl ColumnsMeasured {
     }
 }
 
-pub(crate) fn run(
-    point: &Point,
-    options: RunOptions<'_>,
-    watch: WatchSteps<'_>,
-) -> Result<Box<dyn Measured>, RunError> {
-    let scenario = &point.scenario;
+pub(crate) fn runs(scenario: &Scenario) -> Runs {
     if scenario.find::<PlumtreeParameters>().is_some() {
-        return Family::runs::<Publishing<Forest>>(point, options, watch);
+        Runs::of::<Publishing<Forest>>()
+    } else if scenario.baseline_sending().is_some() {
+        Runs::of::<Publishing<PubSub>>()
+    } else {
+        Runs::of::<Publishing<GossipSub>>()
     }
-    if scenario.baseline_sending().is_some() {
-        return Family::runs::<Publishing<PubSub>>(point, options, watch);
-    }
-    Family::runs::<Publishing<GossipSub>>(point, options, watch)
-}
-
-/// Runs a point in several processes, of which this is one. Only the first one returns a result.
-pub(crate) fn run_distributed(
-    point: &Point,
-    options: RunOptions<'_>,
-    ranks: &mut dyn Ranks,
-    watch: WatchSteps<'_>,
-) -> Result<Option<Box<dyn Measured>>, RunError> {
-    if point.scenario.baseline_sending().is_some() {
-        let message = "baselines run in one process; use protocol.kind = \"gossipsub\", or one process";
-        return Err(RunError::Failed(message.to_owned()));
-    }
-    Family::runs_as_one_of::<Publishing<GossipSub>>(point, options, ranks, watch)
 }
 
 /// An engine over which segments spread, as a scenario configures it.
 trait Planned: Spreading {
     fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem>;
 
-    fn codec(_: &Arc<Blocks<Self::Message>>) -> Option<Box<dyn samara_sim::Codec<Host<Node<Self>>>>>
-    where
-        Host<Node<Self>>: Simulated,
-    {
-        None
-    }
+    /// Returns the encoding of frames without the segments in them.
+    fn codec() -> impl FrameCodec<Self::Frame> + 'static;
 }
 
 struct Planning<E: Spreading> {
@@ -283,8 +260,8 @@ impl Planned for GossipSub {
         Ok(Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes })
     }
 
-    fn codec(blocks: &Arc<Blocks>) -> Option<Box<dyn samara_sim::Codec<Host<Node>>>> {
-        Some(Box::new(Codec(Arc::clone(blocks))))
+    fn codec() -> impl FrameCodec<RpcFrame> + 'static {
+        Wire
     }
 }
 
@@ -294,6 +271,10 @@ impl Planned for Forest {
         let common = config.common.clone();
         Ok(baseline(plan, common, move |host| Self::new(Arc::clone(&config), identity_of(host))))
     }
+
+    fn codec() -> impl FrameCodec<PlumtreeFrame> + 'static {
+        Postcard
+    }
 }
 
 impl Planned for PubSub {
@@ -302,6 +283,10 @@ impl Planned for PubSub {
         let config = Arc::new(baselines::pubsub(&sending, true));
         let common = config.common.clone();
         Ok(baseline(plan, common, move |host| Self::floodsub(Arc::clone(&config), identity_of(host))))
+    }
+
+    fn codec() -> impl FrameCodec<samara_baselines::RpcFrame> + 'static {
+        Postcard
     }
 }
 
@@ -410,7 +395,6 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
 struct Publishing<E: Spreading> {
     nodes: NodeFactory<Host<Node<E>>>,
     protocol: Arc<str>,
-    schedule: Schedule,
     /// Traffic of the hosts up to the first publication.
     before: Vec<HostStats>,
     measured: ColumnsMeasured,
@@ -453,6 +437,9 @@ where
             let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
             let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
             node.spoofs = faulty.spoofing.contains(&host);
+            if host == publisher {
+                node.schedule = schedule.clone();
+            }
             if let (Some((plan, upgraded)), true) = (&exchanging, Some(host) != observer)
                 && upgraded[host as usize]
             {
@@ -461,7 +448,7 @@ where
             (Host::new(node), outbox)
         };
         let (nodes, protocol) = (Arc::new(node), host::protocol(scenario));
-        Ok(Self { nodes, protocol, schedule, before: Vec::new(), measured, blocks, cells })
+        Ok(Self { nodes, protocol, before: Vec::new(), measured, blocks, cells })
     }
 
     fn hosts(&self) -> NodeFactory<Host<Node<E>>> {
@@ -483,8 +470,8 @@ where
         Some(Box::new(E::forge))
     }
 
-    fn codec(&self) -> Option<Box<dyn samara_sim::Codec<Host<Node<E>>>>> {
-        E::codec(&self.blocks)
+    fn codec(&self) -> Option<FramesCodec<Host<Node<E>>>> {
+        Some(Arc::new(Numbers::new(Arc::clone(&self.blocks), E::codec())))
     }
 
     fn simulation(
@@ -499,11 +486,8 @@ where
     fn start(&mut self, commands: &mut Commands<Host<Node<E>>>) {
         let workload = self.measured.workload();
         for (slot, at) in (0..).zip(&self.measured.published) {
-            let command = if workload.batch {
-                Command::PublishBatch { slot, schedule: self.schedule.clone() }
-            } else {
-                Command::PublishEach { slot }
-            };
+            let command =
+                if workload.batch { Command::PublishBatch { slot } } else { Command::PublishEach { slot } };
             commands.at(Time::from_nanos(*at), workload.publisher, command);
         }
     }
@@ -525,7 +509,7 @@ where
         }
         let next_slot = measured.published.get(measured.publisher_windows.len()).copied().unwrap_or(end);
         let until = Time::from_nanos((now + SLICE_NANOS).min(next_slot).min(end));
-        Ok(if is_over { Step::Over(until) } else { Step::Until(until) })
+        Ok(if is_over { Step::Over } else { Step::Until(until) })
     }
 
     fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<Node<E>>>) {

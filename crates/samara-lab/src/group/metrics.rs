@@ -351,7 +351,7 @@ fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {
     let mut all = BTreeMap::new();
     for (cause, count) in measured.counts.iter().flat_map(|counts| &counts.ignored) {
         if *count > 0 {
-            *all.entry(*cause).or_default() += count;
+            *all.entry(cause.name()).or_default() += count;
         }
     }
     all

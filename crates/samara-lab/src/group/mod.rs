@@ -17,7 +17,7 @@ use crate::sweep::LACKS;
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::group::FAMILY,
     metrics: metrics::GroupMetrics::METRICS,
-    run: run::run,
+    runs: run::runs,
     has_strict_bounds: false,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),

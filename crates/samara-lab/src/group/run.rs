@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use samara_apps::codecs::Wire;
 use samara_apps::group::{
     Act, Broadcasts, Counters, Counts, Delivery, GroupMember, Ledger, MemberEvent, SentAt, Source, Totals,
     contents, item_of,
@@ -16,18 +17,18 @@ use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{
-    Cause, ConfigError, GateStats, HostConfig, HostStats, NodeFactory, Origin, Record, SimConfig, Simulation,
-    identity_of,
+    Cause, ConfigError, GateStats, HostConfig, HostStats, NodeFactory, Origin, Postcard, Record, SimConfig,
+    Simulation, identity_of,
 };
 use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
-use crate::experiment::{Commands, Experiment, Plan, Problem, Step, World};
+use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, Step, World};
 use crate::explain::{ContentsOf, Delivered};
-use crate::family::Family;
+use crate::family::Runs;
 use crate::network::{self, Hosts};
-use crate::results::{Deliveries, DeliveryRow, Measured, NOBODY};
-use crate::run::{Progress, RunError, RunOptions, WatchSteps, since};
+use crate::results::{Deliveries, DeliveryRow, NOBODY};
+use crate::run::{Progress, RunError, since};
 
 const SLICE_NANOS: u64 = 10_000_000;
 /// Time after the last delivery in which frames on the way arrive; then comes the time for
@@ -215,27 +216,22 @@ fn are_sites(hosts: &Hosts, hit: &[u32]) -> bool {
     others.map(|host| region(&host)).all(|other| !hit_regions.contains(&other))
 }
 
-pub(crate) fn run(
-    point: &Point,
-    options: RunOptions<'_>,
-    watch: WatchSteps<'_>,
-) -> Result<Box<dyn Measured>, RunError> {
-    let scenario = &point.scenario;
+pub(crate) fn runs(scenario: &Scenario) -> Runs {
     match config(scenario) {
-        Some(_) if scenario.part::<Parameters>().federated => {
-            Family::runs::<Broadcasting<Federation>>(point, options, watch)
-        }
-        Some(_) => Family::runs::<Broadcasting<Ring>>(point, options, watch),
+        Some(_) if scenario.part::<Parameters>().federated => Runs::of::<Broadcasting<Federation>>(),
+        Some(_) => Runs::of::<Broadcasting<Ring>>(),
         None if scenario.part::<Parameters>().jgroups(Vec::new()).is_some() => {
-            Family::runs::<Broadcasting<Jgroups>>(point, options, watch)
+            Runs::of::<Broadcasting<Jgroups>>()
         }
-        None => Family::runs::<Broadcasting<Daisychain>>(point, options, watch),
+        None => Runs::of::<Broadcasting<Daisychain>>(),
     }
 }
 
 /// An engine of a group, as a scenario configures it.
 trait Planned: Broadcasts + Sized + 'static {
     fn plan(plan: &Plan<'_>) -> Engines<Self>;
+
+    fn codec() -> FramesCodec<Self>;
 }
 
 type Engines<B> = Box<dyn Fn(u32) -> (B, OutboxConfig) + Send + Sync>;
@@ -249,6 +245,10 @@ impl Planned for Federation {
             (Self::new(config, identity_of(host)).expect(CHECKED), outbox)
         })
     }
+
+    fn codec() -> FramesCodec<Self> {
+        Arc::new(Wire)
+    }
 }
 
 impl Planned for Ring {
@@ -259,6 +259,10 @@ impl Planned for Ring {
             (Self::new(Arc::clone(&config), identity_of(host)).expect(CHECKED), config.outbox())
         })
     }
+
+    fn codec() -> FramesCodec<Self> {
+        Arc::new(Wire)
+    }
 }
 
 impl Planned for Daisychain {
@@ -267,6 +271,10 @@ impl Planned for Daisychain {
         Box::new(move |host| {
             (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
         })
+    }
+
+    fn codec() -> FramesCodec<Self> {
+        Arc::new(Postcard)
     }
 }
 
@@ -277,6 +285,10 @@ impl Planned for Jgroups {
         Box::new(move |host| {
             (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), JgroupsConfig::outbox())
         })
+    }
+
+    fn codec() -> FramesCodec<Self> {
+        Arc::new(Postcard)
     }
 }
 
@@ -447,6 +459,10 @@ where
         self.members.clone()
     }
 
+    fn codec(&self) -> Option<FramesCodec<GroupMember<B>>> {
+        Some(B::codec())
+    }
+
     fn simulation(
         config: SimConfig,
         hosts: Vec<HostConfig>,
@@ -499,7 +515,7 @@ where
                 self.before = world.traffic()?;
                 self.phase = Phase::Idle(now + IDLE_NANOS);
             }
-            Phase::Idle(until) if now >= until => return Ok(Step::Over(world.now())),
+            Phase::Idle(until) if now >= until => return Ok(Step::Over),
             Phase::Stream | Phase::Drain(_) | Phase::Idle(_) => {}
         }
         Ok(Step::Until(Time::from_nanos(next)))

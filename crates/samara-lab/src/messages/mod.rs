@@ -16,7 +16,7 @@ use crate::sweep::LACKS;
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::messages::FAMILY,
     metrics: metrics::MessageMetrics::METRICS,
-    run: run::run,
+    runs: run::runs,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     lacks: &LACKS,

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_apps::codecs::Wire;
 use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Carries, Counts, Event, GossipMember, GossipStream, Member, Publish,
@@ -14,23 +15,23 @@ use samara_apps::messages::{
 use samara_apps::{Simulated, baselines};
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
 use samara_engine::{Engine, Frame, NodeRng, Outbox, Purpose, Time};
+use samara_gossipsub::GossipSub;
 use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_sim::{
-    Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Record, SimConfig, Simulation,
-    identity_of,
+    Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Postcard, Record, SimConfig,
+    Simulation, identity_of,
 };
 
 use super::measure::{MessageCollector, MessageRow};
-use crate::experiment::{self, Commands, Experiment, Problem, ProtocolOf, Step, World};
+use crate::experiment::{self, Commands, Experiment, FramesCodec, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
-use crate::family::Family;
+use crate::family::Runs;
 use crate::hops;
 use crate::network::Hosts;
-use crate::results::Measured;
-use crate::run::{Progress, QUIET_NANOS, RunError, RunOptions, SLICE_NANOS, WatchSteps, since};
+use crate::run::{Progress, QUIET_NANOS, RunError, SLICE_NANOS, since};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters, RANDOMSUB};
@@ -179,25 +180,22 @@ impl Plan {
     }
 }
 
-pub(crate) fn run(
-    point: &Point,
-    options: RunOptions<'_>,
-    watch: WatchSteps<'_>,
-) -> Result<Box<dyn Measured>, RunError> {
-    let scenario = &point.scenario;
+pub(crate) fn runs(scenario: &Scenario) -> Runs {
     if scenario.find::<Parameters>().is_some() {
-        return Family::runs::<Streaming<GossipMember>>(point, options, watch);
+        Runs::of::<Streaming<GossipMember>>()
+    } else if scenario.find::<PlumtreeParameters>().is_some() {
+        Runs::of::<Streaming<BaselineMember<Plumtree>>>()
+    } else {
+        Runs::of::<Streaming<BaselineMember<PubSub>>>()
     }
-    if scenario.find::<PlumtreeParameters>().is_some() {
-        return Family::runs::<Streaming<BaselineMember<Plumtree>>>(point, options, watch);
-    }
-    Family::runs::<Streaming<BaselineMember<PubSub>>>(point, options, watch)
 }
 
 /// A protocol of the members of a stream.
 trait Planned: Member {
     /// Returns the members, and the least bytes of a message's frame.
     fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem>;
+
+    fn codec() -> FramesCodec<Self::Engine>;
 }
 
 type Members<M> = NodeFactory<Host<M>>;
@@ -235,6 +233,10 @@ impl Planned for GossipMember {
         };
         Ok((Arc::new(members), frame.encoded_len() as u32))
     }
+
+    fn codec() -> FramesCodec<GossipSub> {
+        Arc::new(Wire)
+    }
 }
 
 impl Planned for BaselineMember<Plumtree> {
@@ -244,6 +246,10 @@ impl Planned for BaselineMember<Plumtree> {
         Ok(baseline(plan.seed, messages, &sending, move |host, topic| {
             Plumtree::new(Arc::clone(&config), identity_of(host), topic)
         }))
+    }
+
+    fn codec() -> FramesCodec<Plumtree> {
+        Arc::new(Postcard)
     }
 }
 
@@ -258,6 +264,10 @@ impl Planned for BaselineMember<PubSub> {
             Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
             None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
         }))
+    }
+
+    fn codec() -> FramesCodec<PubSub> {
+        Arc::new(Postcard)
     }
 }
 
@@ -333,6 +343,10 @@ where
         Some(Box::new(move |_, _| Arc::clone(&protocol)))
     }
 
+    fn codec(&self) -> Option<FramesCodec<Host<M>>> {
+        Some(M::codec())
+    }
+
     fn simulation(
         config: SimConfig,
         hosts: Vec<HostConfig>,
@@ -353,7 +367,7 @@ where
         let (now, collector) = (world.now().as_nanos(), &self.measured.collector);
         let quiet = now > collector.latest.max(self.last_at) + QUIET_NANOS;
         if now >= self.end_at || quiet && collector.missing == 0 {
-            return Ok(Step::Over(Time::from_nanos(self.end_at)));
+            return Ok(Step::Over);
         }
         if now == self.first_at {
             self.before = world.traffic()?;

@@ -15,14 +15,14 @@ pub use metrics::{MixMetrics, mix_metrics};
 pub use outcome::MixData;
 pub use run::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
 
-use crate::family::Family;
+use crate::family::{Family, Runs};
 use crate::report::Results;
 use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::mix::FAMILY,
     metrics: metrics::MixMetrics::METRICS,
-    run: run::run,
+    runs: |_| Runs { alone: run::run, ..Runs::of::<run::Teams>() },
     has_strict_bounds: false,
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),

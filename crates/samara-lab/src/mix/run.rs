@@ -269,8 +269,8 @@ impl Experiment for Teams {
 
     fn step(&mut self, world: &mut dyn World<Host>) -> Result<Step, RunError> {
         let now = world.now().as_nanos();
-        if let Some((until, _)) = &self.drained {
-            return Ok(Step::Over(Time::from_nanos(*until)));
+        if self.drained.is_some() {
+            return Ok(Step::Over);
         }
         let reached = (self.told.ready, self.told.ended);
         if reached != self.last.0 {

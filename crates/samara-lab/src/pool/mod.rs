@@ -11,14 +11,14 @@ pub use metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use outcome::PoolData;
 pub use run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
 
-use crate::family::Family;
+use crate::family::{Family, Runs};
 use crate::report::Results;
 use crate::sweep::LACKS;
 
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
-    run: Family::runs::<run::Pooling>,
+    runs: |_| Runs::of::<run::Pooling>(),
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,

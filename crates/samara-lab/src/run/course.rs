@@ -1,12 +1,11 @@
 //! The course of a run: plan, network, steps, measurements.
 
 use std::any::Any;
-use std::sync::atomic::Ordering;
 
 use samara_sim::{Arrivals, Ranks, SimConfig, hosts_of_rank};
 use samara_spec::Point;
 
-use super::net::{Net, Next};
+use super::net::Net;
 use super::{Progress, RunError, RunOptions, Setup, lock};
 use crate::experiment::{Commands, Experiment, Plan, PlannedNetwork, Step};
 use crate::explain::{Delivered, Explain, Explained, Without, is_sampled};
@@ -128,19 +127,15 @@ fn simulate<E: Experiment>(
     options: RunOptions<'_>,
     watch: WatchSteps<'_>,
 ) -> Result<Option<E::Measured>, RunError> {
+    if !net.is_first() {
+        net.follow(options.stop)?;
+        return Ok(None);
+    }
     let every = record(&experiment, net, options.explain);
     loop {
         net.issue(&mut commands)?;
-        let (until, next) = match experiment.step(net)? {
-            Step::Until(until) => (until, Next::On),
-            Step::Over(until) => (until, Next::Over),
-        };
-        let next = if options.stop.load(Ordering::Relaxed) { Next::Interrupted } else { next };
-        match net.agree(next)? {
-            Next::Interrupted => return Err(RunError::Interrupted),
-            Next::Over => break,
-            Next::On => net.run_until(until, |record| experiment.observe(record, &mut commands))?,
-        }
+        let Step::Until(until) = experiment.step(net)? else { break };
+        net.run_until(until, options.stop, |record| experiment.observe(record, &mut commands))?;
         watch(progress(&experiment, net), experiment.state());
     }
     let done = Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) };
@@ -158,7 +153,8 @@ fn simulate<E: Experiment>(
     let rivals = net.hosts().flat_map(|host| net.sim.rivals(host));
     lock(options.rivals).extend(rivals);
     let measured = experiment.measured(net)?;
-    Ok(net.is_first().then_some(measured))
+    net.end()?;
+    Ok(Some(measured))
 }
 
 /// Lets the simulation record where time goes, if that is wanted and possible. Returns the sampling

@@ -14,7 +14,7 @@ use samara_sim::{HostStats, Ranks, RivalStats};
 use thiserror::Error;
 
 use crate::explain::{Explain, Explained, Mode, PATHS};
-use crate::family::{self, RunDistributed};
+use crate::family;
 use crate::network::Hosts;
 use crate::results::{Measured, Outcome, Table};
 use crate::torture::Broken;
@@ -119,7 +119,7 @@ pub fn run_seen(
 ) -> Result<Box<dyn Measured>, RunError> {
     let rivals = Mutex::default();
     let options = RunOptions { rivals: &rivals, ..options };
-    let measured = (family::of(&point.scenario).run)(point, options, &mut watch)?;
+    let measured = (family::runs(&point.scenario).alone)(point, options, &mut watch)?;
     let rivals = std::mem::take(&mut *lock(&rivals));
     let (explained, is_on) = (options.explain.take(), options.explain.is_on());
     if explained.is_none() && !is_on && rivals.is_empty() {
@@ -176,23 +176,15 @@ impl Measured for Together {
     }
 }
 
-fn distributed(scenario: &Scenario) -> Result<RunDistributed, RunError> {
-    if let Some(index) = scenario.faults.iter().position(|fault| fault.kind.is_rival()) {
-        let what = "uploads, calls and second nodes run in one process; remove it, or run this scenario in one process";
-        return Err(RunError::Failed(format!("fault.{index}.kind: {what}")));
-    }
-    let family = family::of(scenario);
-    family.run_distributed.ok_or_else(|| {
-        let section = family.spec.section;
-        RunError::Failed(format!(
-            "[{section}] cannot run in several processes; run this scenario in one process"
-        ))
-    })
-}
-
 /// Checks that [`run_distributed`] supports a scenario.
+///
+/// # Errors
+/// The scenario has a fault that needs all hosts in one process.
 pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
-    distributed(scenario).map(drop)
+    let Some(index) = scenario.faults.iter().position(|fault| fault.kind.is_rival()) else { return Ok(()) };
+    let what =
+        "uploads, calls and second nodes run in one process; remove it, or run this scenario in one process";
+    Err(RunError::Failed(format!("fault.{index}.kind: {what}")))
 }
 
 /// Runs a point in several processes.
@@ -201,7 +193,7 @@ pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
 /// process returns the result.
 ///
 /// # Errors
-/// Returns an error in the same cases as [`run`], if the scenario has no blocks of columns, or if
+/// Returns an error in the same cases as [`run`], if the protocol has no encoding of frames, or if
 /// another process is gone.
 pub fn run_distributed(
     point: &Point,
@@ -209,7 +201,8 @@ pub fn run_distributed(
     ranks: &mut dyn Ranks,
     mut progress: impl FnMut(Progress),
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
-    distributed(&point.scenario)?(point, options, ranks, &mut |done, _| progress(done))
+    check_distributed(&point.scenario)?;
+    (family::runs(&point.scenario).as_one_of)(point, options, ranks, &mut |done, _| progress(done))
 }
 
 /// Number of nodes above which runs are sequential, each on all threads, because of their memory.

@@ -1,24 +1,35 @@
 //! A simulated network in one process, or in several that each simulate a part of its hosts.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use samara_engine::Time;
 use samara_engine::outbox::Lane;
+use samara_engine::{Reader, Time};
 use samara_sim::{
-    App, Codec, ConnectionStats, Drops, GateStats, HostStats, RankError, Ranks, Reader, Record, Simulation,
+    App, ConnectionStats, Drops, GateStats, HostStats, Postcard, RankError, Ranks, Record, Simulation,
     digest_of,
 };
 use samara_spec::Point;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{Audit, RunError, SLICE_NANOS, Setup};
-use crate::experiment::{Commands, World};
+use crate::experiment::{Commands, FramesCodec, World};
 use crate::network::{self, Hosts};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    Interrupted,
-    Over,
-    On,
+/// What the first of several processes asks of the others. Only the first one has the experiment.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request<C> {
+    Commands(Vec<(u64, u32, C)>),
+    /// Simulate up to this time.
+    Until(u64),
+    Counters,
+    Traffic,
+    Withdrawn,
+    Windows(u32),
+    Digest,
+    /// The run is over.
+    End,
 }
 
 /// A simulated network, or a part of it.
@@ -29,7 +40,7 @@ pub(super) struct Net<'a, A: App> {
 }
 
 /// The other processes, and the codec between them.
-type Others<'a, A> = (&'a mut dyn Ranks, Box<dyn Codec<A>>);
+type Others<'a, A> = (&'a mut dyn Ranks, FramesCodec<A>);
 
 impl<'a, A: App> Net<'a, A> {
     pub(super) fn new(sim: Simulation<A>, others: Option<Others<'a, A>>, setup: &'a Setup<'a>) -> Self {
@@ -50,14 +61,104 @@ impl<'a, A: App> Net<'a, A> {
         self.sim.local_hosts()
     }
 
+    /// Asks the other processes, if this is the first of several.
+    fn lead(&mut self, request: &Request<A::Command>) -> Result<(), RunError> {
+        let Some((ranks, _)) = self.others.as_mut().filter(|(ranks, _)| ranks.rank() == 0) else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        Postcard::put(request, &mut bytes);
+        let mut outgoing = vec![bytes; ranks.count()];
+        outgoing[0] = Vec::new();
+        ranks.exchange(&mut outgoing).map(drop).map_err(distributed)
+    }
+
+    /// Does what the first process asks, until the run is over.
+    pub(super) fn follow(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
+        loop {
+            let Some((ranks, _)) = &mut self.others else { return Ok(()) };
+            let mut outgoing = vec![Vec::new(); ranks.count()];
+            let heard = ranks.exchange(&mut outgoing).map_err(distributed)?;
+            let request = heard.first().and_then(|bytes| Postcard::take(&mut Reader::new(bytes)));
+            match request.ok_or(RankError::Garbled { from: 0 }).map_err(distributed)? {
+                Request::Commands(commands) => {
+                    let commands = commands.into_iter();
+                    commands.for_each(|(at, host, command)| {
+                        self.sim.command(Time::from_nanos(at), host, command)
+                    });
+                }
+                Request::Until(until) => {
+                    self.agree_to_go_on(stop)?;
+                    self.simulate_until(Time::from_nanos(until), |_| {})?;
+                }
+                Request::Counters => drop(self.counters()?),
+                Request::Traffic => drop(self.traffic()?),
+                Request::Withdrawn => drop(self.withdrawn()?),
+                Request::Windows(host) => drop(self.windows(host)?),
+                Request::Digest => drop(self.digest()?),
+                Request::End => return Ok(()),
+            }
+        }
+    }
+
+    /// Ends the run in all processes.
+    pub(super) fn end(&mut self) -> Result<(), RunError> {
+        self.lead(&Request::End)
+    }
+
     /// Issues the commands that the experiment has collected.
     pub(super) fn issue(&mut self, commands: &mut Commands<A>) -> Result<(), RunError> {
-        commands.0.drain(..).try_for_each(|(at, host, command)| self.command(at, host, command))
+        self.command_all(std::mem::take(&mut commands.0))
+    }
+
+    fn command_all(&mut self, commands: Vec<(Time, u32, A::Command)>) -> Result<(), RunError> {
+        let hosts = self.setup.hosts.configs.len();
+        if let Some((_, host, _)) = commands.iter().find(|(_, host, _)| *host as usize >= hosts) {
+            let message = format!("a command goes to host {host}, but the hosts are 0 to {}", hosts - 1);
+            return Err(RunError::Failed(message));
+        }
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let now = self.sim.now();
+        if self.is_alone() {
+            let commands = commands.into_iter();
+            commands.for_each(|(at, host, command)| self.sim.command(at.max(now), host, command));
+            return Ok(());
+        }
+        let timed = commands.into_iter().map(|(at, host, command)| (at.max(now).as_nanos(), host, command));
+        let (own, others): (Vec<_>, _) = timed.partition(|(_, host, _)| self.hosts().contains(host));
+        let request = Request::Commands(others);
+        self.lead(&request)?;
+        own.into_iter().for_each(|(at, host, command)| self.sim.command(Time::from_nanos(at), host, command));
+        Ok(())
+    }
+
+    /// Simulates up to a time and passes the events of all hosts on, ordered by time, then by host.
+    pub(super) fn run_until(
+        &mut self,
+        until: Time,
+        stop: &AtomicBool,
+        observe: impl FnMut(Record<A::Event>),
+    ) -> Result<(), RunError> {
+        self.lead(&Request::Until(until.as_nanos()))?;
+        self.agree_to_go_on(stop)?;
+        self.simulate_until(until, observe)
+    }
+
+    /// Ends the run in all processes if one of them is interrupted.
+    fn agree_to_go_on(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
+        let goes_on = u64::from(!stop.load(Ordering::Relaxed));
+        let goes_on = match &mut self.others {
+            None => goes_on,
+            Some((ranks, _)) => ranks.least(goes_on).map_err(distributed)?,
+        };
+        if goes_on == 0 { Err(RunError::Interrupted) } else { Ok(()) }
     }
 
     /// Simulates up to a time and passes the events of all hosts to the first process, ordered by
     /// time, then by host.
-    pub(super) fn run_until(
+    fn simulate_until(
         &mut self,
         until: Time,
         mut observe: impl FnMut(Record<A::Event>),
@@ -68,35 +169,13 @@ impl<'a, A: App> Net<'a, A> {
         };
         let mut own = Vec::new();
         self.sim
-            .run_until_distributed(until, *ranks, &**codec, |record| {
-                write_record(&**codec, &record, &mut own)
-            })
+            .run_until_distributed(until, *ranks, &**codec, |record| write_record(&record, &mut own))
             .map_err(distributed)?;
         let parts = self.gather(own)?;
-        let Some((_, codec)) = &self.others else { return Ok(()) };
-        let mut records = read_all(&parts, |reader| read_record(&**codec, reader))?;
+        let mut records = read_all(&parts, read_record::<A::Event>)?;
         records.sort_by_key(|record| (record.at, record.host));
         records.into_iter().for_each(&mut observe);
         Ok(())
-    }
-
-    /// Agrees on the next step of all processes.
-    ///
-    /// The first process decides whether the run is over. An interruption of any process interrupts
-    /// all.
-    pub(super) fn agree(&mut self, own: Next) -> Result<Next, RunError> {
-        let is_first = self.is_first();
-        let Some((ranks, _)) = &mut self.others else { return Ok(own) };
-        let own = match own {
-            Next::Interrupted => 0,
-            Next::Over if is_first => 1,
-            Next::Over | Next::On => 2,
-        };
-        Ok(match ranks.least(own).map_err(distributed)? {
-            0 => Next::Interrupted,
-            1 => Next::Over,
-            _ => Next::On,
-        })
     }
 
     /// Returns the totals of the run, if this process simulates all hosts.
@@ -158,26 +237,24 @@ impl<A: App> World<A> for Net<'_, A> {
     }
 
     fn command(&mut self, at: Time, host: u32, command: A::Command) -> Result<(), RunError> {
-        let hosts = self.setup.hosts.configs.len();
-        if host as usize >= hosts {
-            let message = format!("a command goes to host {host}, but the hosts are 0 to {}", hosts - 1);
-            return Err(RunError::Failed(message));
-        }
-        self.sim.command(at.max(self.sim.now()), host, command);
-        Ok(())
+        self.command_all(vec![(at, host, command)])
     }
 
     fn counters(&mut self) -> Result<Vec<A::Counters>, RunError> {
+        self.lead(&Request::Counters)?;
         let own = self.hosts().map(|host| self.sim.node(host).counters());
-        let Some((_, codec)) = &self.others else { return Ok(own.collect()) };
-        let mut bytes = Vec::new();
-        own.for_each(|counters| codec.write_counters(&counters, &mut bytes));
-        let parts = self.gather(bytes)?;
-        let Some((_, codec)) = &self.others else { return Ok(Vec::new()) };
-        read_all(&parts, |reader| codec.read_counters(reader))
+        if self.is_alone() {
+            return Ok(own.collect());
+        }
+        // A list, since counters may take no bytes.
+        let (own, mut bytes): (Vec<A::Counters>, _) = (own.collect(), Vec::new());
+        Postcard::put(&own, &mut bytes);
+        let all = read_all(&self.gather(bytes)?, Postcard::take::<Vec<A::Counters>>)?;
+        Ok(all.into_iter().flatten().collect())
     }
 
     fn traffic(&mut self) -> Result<Vec<HostStats>, RunError> {
+        self.lead(&Request::Traffic)?;
         let own: Vec<HostStats> = self.hosts().map(|host| *self.sim.stats(host)).collect();
         if self.is_alone() {
             return Ok(own);
@@ -188,6 +265,7 @@ impl<A: App> World<A> for Net<'_, A> {
     }
 
     fn withdrawn(&mut self) -> Result<u64, RunError> {
+        self.lead(&Request::Withdrawn)?;
         let of_host = |host| {
             let outbox = self.sim.outbox(host);
             let lanes = (0..outbox.lanes()).map(|lane| Lane(lane as u8));
@@ -198,6 +276,7 @@ impl<A: App> World<A> for Net<'_, A> {
     }
 
     fn windows(&mut self, host: u32) -> Result<Vec<f64>, RunError> {
+        self.lead(&Request::Windows(host))?;
         let mut own = Vec::new();
         if self.hosts().contains(&host) {
             let peers = 0..self.setup.hosts.configs.len() as u32;
@@ -220,6 +299,7 @@ impl<A: App> World<A> for Net<'_, A> {
     }
 
     fn digest(&mut self) -> Result<(u64, u64), RunError> {
+        self.lead(&Request::Digest)?;
         let own = self.sim.digests().flat_map(u64::to_le_bytes).collect();
         let digest = digest_of(read_all(&self.gather(own)?, |reader| reader.u64())?);
         let steps = self.sum(self.sim.steps())?;
@@ -246,13 +326,13 @@ fn distributed(error: RankError) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-fn write_record<A: App>(codec: &dyn Codec<A>, record: &Record<A::Event>, out: &mut Vec<u8>) {
+fn write_record<E: Serialize>(record: &Record<E>, out: &mut Vec<u8>) {
     out.extend_from_slice(&record.at.as_nanos().to_le_bytes());
     out.extend_from_slice(&record.host.to_le_bytes());
-    codec.write_event(&record.event, out);
+    Postcard::put(&record.event, out);
 }
 
-fn read_record<A: App>(codec: &dyn Codec<A>, reader: &mut Reader<'_>) -> Option<Record<A::Event>> {
+fn read_record<E: DeserializeOwned>(reader: &mut Reader<'_>) -> Option<Record<E>> {
     let (at, host) = (Time::from_nanos(reader.u64()?), reader.u32()?);
-    Some(Record { at, host, event: codec.read_event(reader)? })
+    Some(Record { at, host, event: Postcard::take(reader)? })
 }

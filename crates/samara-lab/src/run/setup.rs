@@ -69,6 +69,28 @@ impl<'a> Setup<'a> {
         NodeRng::new(self.point.seed, 2, Purpose::Topology)
     }
 
+    /// Returns true if links are established at once, without a dial.
+    fn is_established(&self) -> bool {
+        let links = &self.scenario().transport.links;
+        links.until <= links.from || self.options.explain.without == Some(Without::Handshakes)
+    }
+
+    /// Returns the time of each link: random ones within the scenario's range or, if it is empty, its
+    /// start.
+    fn link_times(
+        &self,
+        rng: &mut NodeRng,
+        edges: impl Iterator<Item = (u32, u32)>,
+    ) -> impl Iterator<Item = (Time, u32, u32)> {
+        let links = &self.scenario().transport.links;
+        let (from, until) = (links.from.nanos(), links.until.nanos());
+        let is_established = self.is_established();
+        edges.map(move |(dialler, listener)| {
+            let after = if is_established { 0 } else { rng.below(until - from) };
+            (Time::from_nanos(from + after), dialler, listener)
+        })
+    }
+
     /// Schedules all links: random dials within the scenario's time range or, if it is empty,
     /// established links.
     pub(super) fn schedule_links<A: App>(
@@ -77,13 +99,11 @@ impl<'a> Setup<'a> {
         rng: &mut NodeRng,
         edges: impl Iterator<Item = (u32, u32)>,
     ) {
-        let links = &self.scenario().transport.links;
-        let (from, until) = (links.from.nanos(), links.until.nanos());
-        for (dialler, listener) in edges {
-            if until > from && self.options.explain.without != Some(Without::Handshakes) {
-                net.sim.dial(Time::from_nanos(from + rng.below(until - from)), dialler, listener);
+        for (at, dialler, listener) in self.link_times(rng, edges) {
+            if self.is_established() {
+                net.sim.establish(at, dialler, listener);
             } else {
-                net.sim.establish(Time::from_nanos(from), dialler, listener);
+                net.sim.dial(at, dialler, listener);
             }
         }
     }

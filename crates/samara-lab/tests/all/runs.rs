@@ -5,7 +5,7 @@ use samara_lab::results::{Measured, Outcome};
 use samara_lab::run::{RunError, RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
 use samara_sim::Threads;
-use samara_spec::builtin;
+use samara_spec::{Loaded, builtin};
 
 use crate::{loaded, outcomes};
 
@@ -304,10 +304,8 @@ fn published_figures_are_compared_with_runs_of_their_seeds() {
     assert!(others.seeds == 2 && others.mean != second.mean, "{others:?}");
 }
 
-#[test]
-fn several_processes_measure_the_same_as_one() {
-    let set = [("network.nodes", "40")];
-    let loaded = loaded("peerdas-small", &set, &[], Some(3));
+/// Asserts that several processes measure the same as one.
+fn assert_divisible(loaded: &Loaded) {
     let options = RunOptions::new(1, &loaded.inputs);
     for point in &loaded.points {
         let metrics = |measured: &dyn Measured| {
@@ -324,14 +322,41 @@ fn several_processes_measure_the_same_as_one() {
             });
             let others = all.split_off(1);
             assert!(others.iter().all(Option::is_none));
-            assert_eq!(metrics(all[0].as_deref().unwrap()), alone, "{}, {count} processes", point.name());
+            let first = metrics(all[0].as_deref().unwrap());
+            assert_eq!(first, alone, "{} {}, {count} processes", loaded.source, point.name());
         }
     }
 }
 
 #[test]
-fn only_columns_run_in_several_processes() {
-    let loaded = loaded("ring", &[], &[], None);
+fn several_processes_measure_the_same_as_one() {
+    let of = |name, set: &[(&str, &str)], only: &[&str]| assert_divisible(&loaded(name, set, only, Some(3)));
+    let nodes = ("network.nodes", "40");
+    of("peerdas-small", &[nodes], &[]);
+    let set = [SMALL, &[nodes, ("network.topology.degree", "10")]].concat();
+    of("peerdas-methods", &set, &["floodsub-batch", "plumtree-batch"]);
+    let set = [("messages.rate", "20"), ("messages.warm_up", "3 s"), ("messages.duration", "2 s")];
+    of("gossip-baselines", &set, &["gossipsub", "randomsub", "plumtree"]);
+    of("ring", &[("group.messages", "50")], &["ring-total", "daisychain", "daisychain-2010"]);
+    of(
+        "ring-churn",
+        &[("group.duration", "1 s"), ("sweep.axis.0.values", "[[1]]")],
+        &["crash", "restart", "leave"],
+    );
+}
+
+#[test]
+fn pools_without_channels_run_in_several_processes() {
+    let text = "[scenario]\nname = \"x\"\nseeds = [3]\n[network]\nnodes = 20\ntopology = { degree = 6 }\n\
+                [pool]\nrate = 10.0\nwarm_up = \"1 s\"\nduration = \"4 s\"\ncool_down = \"5 s\"\n\
+                block_interval = \"2 s\"\n[protocol]\nkind = \"cat\"\n\
+                [[fault]]\nkind = \"crash\"\nat = \"2 s\"\nuntil = \"3 s\"\nshare = \"10 %\"\n";
+    assert_divisible(&samara_spec::load_source("x", text, Inputs::default(), &Default::default()).unwrap());
+}
+
+#[test]
+fn hosts_that_share_memory_run_in_one_process() {
+    let loaded = loaded("mix", &[], &["equal"], None);
     let options = RunOptions::new(1, &loaded.inputs);
     let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
     assert!(

@@ -8,7 +8,7 @@ use samara_engine::{Context, Engine, Frame, Input, Outbox, PeerId, Time};
 use samara_lab::expect::Expectation;
 use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::explain::Mode;
-use samara_lab::family::{Family, register};
+use samara_lab::family::{Family, Runs, register};
 use samara_lab::network;
 use samara_lab::results::{Measured, Outcome};
 use samara_lab::run::{Progress, RunError, Watch, WatchRun, run_all};
@@ -169,7 +169,7 @@ const FAMILY: Family = Family {
         ..FamilySpec::BASE
     },
     metrics: Figures::METRICS,
-    run: Family::runs::<Fragile>,
+    runs: |_| Runs::of::<Fragile>(),
     draw,
     ..Family::BASE
 };

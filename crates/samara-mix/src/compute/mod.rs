@@ -83,6 +83,7 @@ impl Slots {
 
 /// Causes of voided slots, for which only their senders are responsible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub struct Voided {
     pub unknown_sender: u64,
     /// The code is wrong: another round, another sender, or changed elements.

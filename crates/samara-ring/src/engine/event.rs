@@ -86,6 +86,8 @@ impl fmt::Display for SuspectCause {
 }
 
 samara_engine::names! {
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Ignored {
         /// A unit that already arrived.
         Duplicate = "duplicate",

@@ -147,6 +147,8 @@ pub enum FederationEvent {
 
 samara_engine::names! {
     /// Reasons to ignore part of a ring's message.
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
     pub enum Unused {
         /// A message that already arrived: a leader sent it again after another leader or a link
         /// failed.

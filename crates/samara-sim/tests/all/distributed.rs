@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::common::*;
 use samara_engine::outbox::Dispatch;
-use samara_engine::{NodeRng, Purpose, Time};
+use samara_engine::{FrameCodec, NodeRng, Purpose, Reader, Time};
 use samara_sim::{
-    Count, FrameCodec, HostStats, QuicConfig, RankError, Ranks, Reader, Record, Simulation, StreamOrder,
-    TcpConfig, Threads, Transport, digest_of, hosts_of_rank,
+    Count, HostStats, QuicConfig, RankError, Ranks, Record, Simulation, StreamOrder, TcpConfig, Threads,
+    Transport, digest_of, hosts_of_rank,
 };
 
 struct Blobs;

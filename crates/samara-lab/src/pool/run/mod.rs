@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use samara_apps::codecs::Wire;
 use samara_apps::pool::{Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
 use samara_apps::{Durations, Simulated};
 use samara_cat::pool::PoolMetrics;
@@ -16,7 +17,7 @@ use samara_sim::{
     ConfigError, ConnectionStats, HostConfig, HostStats, NodeFactory, Origin, Record, SimConfig, Simulation,
 };
 
-use crate::experiment::{Commands, Experiment, Plan, Problem, ProtocolOf, Step, World};
+use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
 use crate::network::Hosts;
 use crate::pool::measure::{TxCollector, TxRow, Uptime};
@@ -340,6 +341,10 @@ impl Experiment for Pooling {
         Some(self.network.protocols())
     }
 
+    fn codec(&self) -> Option<FramesCodec<Node>> {
+        Some(Arc::new(Wire))
+    }
+
     fn simulation(
         config: SimConfig,
         hosts: Vec<HostConfig>,
@@ -354,7 +359,7 @@ impl Experiment for Pooling {
         // Stop before a commit, since nodes must see the last block. A block that waits for its
         // proposer comes first.
         if now >= end || now <= self.commit_at && self.is_complete(now) {
-            return Ok(Step::Over(Time::from_nanos(end)));
+            return Ok(Step::Over);
         }
         let (first, interval) = (self.workload.warm_up.nanos(), self.workload.block_interval.nanos());
         if now == first {
