@@ -27,6 +27,12 @@ pub struct Driver<E: Engine> {
 impl<E: Engine> Driver<E> {
     /// Starts an engine. Pass random numbers from [`NodeRng::from_entropy`].
     pub fn new(engine: E, outbox: Outbox<E::Frame>, rng: NodeRng) -> Self {
+        Self::since(Instant::now(), Time::ZERO, engine, outbox, rng)
+    }
+
+    /// Starts an engine at a time of a clock that has run since `started`, which must not be in the
+    /// future.
+    pub fn since(started: Instant, at: Time, engine: E, outbox: Outbox<E::Frame>, rng: NodeRng) -> Self {
         let mut driver = Self {
             engine,
             outbox,
@@ -34,10 +40,10 @@ impl<E: Engine> Driver<E> {
             effects: Effects::default(),
             timers: BinaryHeap::new(),
             timers_set: 0,
-            started: Instant::now(),
-            last: Time::ZERO,
+            started,
+            last: at,
         };
-        driver.input(Input::Start);
+        driver.with_at(at, |engine, cx| engine.handle(Input::Start, cx));
         driver
     }
 

@@ -12,6 +12,9 @@ use samara_spec::{Loaded, Point, Scenario};
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
+#[cfg(feature = "hosted")]
+use crate::processes;
+use crate::processes::{Fleet, run_in_processes};
 use crate::report::Body;
 use crate::results::{Findings, Measured, Outcome};
 use crate::run::{RunError, RunOptions, WatchSteps, run_alone, run_as_one_of};
@@ -23,11 +26,26 @@ pub type RunAlone = fn(&Point, RunOptions<'_>, WatchSteps<'_>) -> Result<Box<dyn
 /// Simulates a point in several processes, of which this is one. Only the first returns measurements.
 pub type RunAsOneOf =
     fn(&Point, RunOptions<'_>, &mut dyn Ranks, WatchSteps<'_>) -> Result<Option<Box<dyn Measured>>, RunError>;
+/// Runs a point on real processes. Also returns how much later than planned each command was carried
+/// out, in milliseconds.
+pub type RunOnFleet = fn(
+    &Point,
+    RunOptions<'_>,
+    &mut dyn Fleet,
+    WatchSteps<'_>,
+) -> Result<(Box<dyn Measured>, Vec<f64>), RunError>;
+/// Runs one host of a point in this process.
+#[cfg(feature = "hosted")]
+pub type RunHost = fn(&Point, RunOptions<'_>, u32) -> Result<(), RunError>;
+
 /// The ways to run an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
     pub(crate) alone: RunAlone,
     pub(crate) as_one_of: RunAsOneOf,
+    pub(crate) on_fleet: RunOnFleet,
+    #[cfg(feature = "hosted")]
+    pub(crate) host: RunHost,
 }
 
 impl Runs {
@@ -39,6 +57,9 @@ impl Runs {
                 let measured = run_as_one_of::<E>(point, options, ranks, watch)?;
                 Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
             },
+            on_fleet: run_in_processes::<E>,
+            #[cfg(feature = "hosted")]
+            host: processes::host::<E>,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod metric;
 pub mod mix;
 pub mod network;
 pub mod pool;
+pub mod processes;
 pub mod reference;
 pub mod report;
 pub mod results;

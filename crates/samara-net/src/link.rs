@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_engine::{PeerId, PeerInfo};
+#[cfg(any(feature = "mconnection", feature = "ring"))]
+use tokio::net::ToSocketAddrs;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
-#[cfg(any(feature = "mconnection", feature = "ring"))]
-use tokio::{net::ToSocketAddrs, time::timeout};
+#[cfg(any(feature = "hosted", feature = "mconnection", feature = "ring"))]
+use tokio::time::timeout;
 
 use crate::hub::{FrameOf, LinkLayer};
 use crate::status::Closed;
@@ -281,7 +283,7 @@ pub(crate) fn set_up(stream: &TcpStream, not_sent_bytes: u32) -> std::io::Result
 
 /// Ends a connection so that the peer receives everything: closing a socket with unread bytes would
 /// reset it.
-#[cfg(any(feature = "mconnection", feature = "ring"))]
+#[cfg(any(feature = "hosted", feature = "mconnection", feature = "ring"))]
 pub(crate) async fn hang_up(stream: &mut TcpStream) -> Closed {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let drain = async {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use samara_engine::config::ConfigError as OptionError;
+#[cfg(any(feature = "mconnection", feature = "mix", feature = "ring"))]
 pub(crate) use samara_engine::config::check;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};

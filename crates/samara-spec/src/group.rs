@@ -150,10 +150,6 @@ pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
     Some(federated(scenario, 0, others, local).bridge.shape.shape(sites))
 }
 
-/// Maximum number of unsent bytes of a member in the kernel (`TCP_NOTSENT_LOWAT`). One frame keeps
-/// links busy while heartbeats and acknowledgements wait only briefly.
-const UNSENT_BYTES: u64 = 64 << 10;
-
 /// Configures frames behind their length, which members of a group send over plain TCP. A rate
 /// limit counts them on Ethernet in packets of 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP
 /// with timestamps). A link needs one round trip to come up.
@@ -168,8 +164,7 @@ fn framed(scenario: &Scenario, transport: &mut Transport) {
         transport.handshake_round_trips = 1;
     }
     if let Control::Tcp(tcp) = &mut transport.control {
-        tcp.send_buffer =
-            SendBuffer::Unsent { bytes: scenario.transport.unsent.map_or(UNSENT_BYTES, Size::bytes) };
+        tcp.send_buffer = SendBuffer::Unsent { bytes: scenario.transport.unsent_bytes() };
     }
 }
 

@@ -7,6 +7,17 @@ use samara_sim::{Congestion, Recovery, StreamOrder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// Maximum number of unsent bytes of a socket of a group in the kernel (`TCP_NOTSENT_LOWAT`). One frame
+/// keeps links busy while heartbeats and acknowledgements wait only briefly.
+const UNSENT_BYTES: u64 = 64 << 10;
+
+impl TransportSpec {
+    /// Returns the maximum number of unsent bytes of a socket in the kernel.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.unsent.map_or(UNSENT_BYTES, Size::bytes)
+    }
+}
+
 /// Transport of frames over links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

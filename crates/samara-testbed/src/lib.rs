@@ -13,6 +13,7 @@
 mod client;
 mod collect;
 mod error;
+mod fleet;
 mod live;
 mod mix;
 mod nodefile;
@@ -27,5 +28,6 @@ pub mod shadow;
 mod wire;
 
 pub use error::TestbedError;
+pub use fleet::HostProgram;
 pub use process::NodeProgram;
-pub use run::{Done, Options, check_rivals, run};
+pub use run::{Done, Options, SAMARA, check, run};

@@ -15,9 +15,9 @@ use samara_node::model::{BlockSpec, MessageSpec, Publication};
 use samara_scenario::topology::Graph;
 use samara_scenario::{Inputs, Queue};
 use samara_sim::Recovery;
-use samara_spec::columns::Columns;
-use samara_spec::group::Group;
+use samara_spec::columns::{Cells, Columns, Pieces};
 use samara_spec::messages::Messages;
+use samara_spec::mix::Mix;
 use samara_spec::pool::Transactions;
 use samara_spec::{Point, Scenario, TransportKind};
 
@@ -55,7 +55,7 @@ impl Wanted {
         let scenario = &point.scenario;
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
-        possible(scenario, &hosts)?;
+        possible(scenario)?;
         let (graph, custody) = network::graph(scenario, inputs, point.seed)?;
         if scenario.find::<Transactions>().is_some() {
             let job = Job::Transactions { roles: roles(scenario, point.seed) };
@@ -215,23 +215,44 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
     }
 }
 
+/// Returns true if a scenario needs hosts, since `samara node` lacks its protocol, its faults, or what
+/// the simulated application does.
+pub(crate) fn is_for_hosts(scenario: &Scenario, hosts: &Hosts) -> bool {
+    if scenario.find::<Mix>().is_some() {
+        return false;
+    }
+    let has_node = ["gossipsub", "cat"].contains(&scenario.selected.protocol())
+        && (scenario.find::<Columns>().is_some()
+            || scenario.find::<Messages>().is_some()
+            || scenario.find::<Transactions>().is_some());
+    let columns = scenario.find::<Columns>().is_some_and(|workload| {
+        let of_cells = |cells: &Cells| cells.upgraded.fraction() < 1.0 || !cells.deployed.is_zero();
+        let of_pieces = |pieces: &Pieces| {
+            let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
+            pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())
+        };
+        workload.observer
+            || workload.repair.is_some()
+            || workload.rows > 0
+            || workload.cells.as_ref().is_some_and(of_cells)
+            || workload.pieces.as_ref().is_some_and(of_pieces)
+    });
+    let beats = scenario.find::<Parameters>().is_some_and(|gossip| gossip.heartbeat_order.is_some());
+    !has_node
+        || columns
+        || beats
+        || scenario.faults.iter().any(|fault| !fault.kind.is_rival())
+        || hosts.validation.iter().any(|time| !time.is_zero())
+        || scenario.network.stalled_periods.fraction() > 0.0
+}
+
 /// Rejects everything that only a simulation can do.
-fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
+fn possible(scenario: &Scenario) -> Result<(), String> {
     rivals::possible(scenario)?;
     let kind = scenario.transport.kind;
     let regions = scenario.network.regions.as_ref();
-    let cells = scenario.find::<Columns>().and_then(|workload| workload.cells.as_ref());
     let pieces = scenario.find::<Columns>().and_then(|workload| workload.pieces.as_ref());
     let refused = [
-        (scenario.find::<Group>().is_some(), "group: groups run in the simulator only; use samara run"),
-        (
-            !["gossipsub", "cat"].contains(&scenario.selected.protocol()),
-            "protocol.kind: baselines run in the simulator only; use samara run",
-        ),
-        (
-            scenario.faults.iter().any(|fault| !fault.kind.is_rival()),
-            "fault: uploads and calls are the only faults of the testbed; remove all others, or use samara run",
-        ),
         (
             kind == TransportKind::Ideal,
             "transport.kind: found \"ideal\"; expected \"tcp\" or \"quic\" for real sockets",
@@ -243,31 +264,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
         (
             kind == TransportKind::Grpc,
             "transport.kind: found \"grpc\"; expected \"tcp\" or \"quic\" for real sockets",
-        ),
-        (
-            scenario.find::<Columns>().is_some_and(|workload| workload.observer),
-            "columns.observer: hidden observers exist in the simulator only; set it to false",
-        ),
-        (
-            scenario.find::<Columns>().is_some_and(|workload| workload.repair.is_some() || workload.rows > 0),
-            "columns: rows and repair exist in the simulator only; remove them for the testbed",
-        ),
-        (
-            cells.is_some_and(|cells| cells.upgraded.fraction() < 1.0),
-            "columns.cells.upgraded: all real nodes exchange cells; expected \"100 %\"",
-        ),
-        (
-            cells.is_some_and(|cells| !cells.deployed.is_zero()),
-            "columns.cells.deployed: exists in the simulator only; give the testbed nodes of other programs \
-             (--node), and remove it",
-        ),
-        (
-            pieces.is_some_and(|pieces| {
-                let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
-                pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())
-            }),
-            "columns.pieces: faults exist in the simulator only; remove withholding, silent, spoofing and omitted for \
-             the testbed",
         ),
         (
             pieces.is_some_and(|pieces| pieces.id_size.bytes() != u64::from(Piece::ID_BYTES)),
@@ -285,18 +281,6 @@ fn possible(scenario: &Scenario, hosts: &Hosts) -> Result<(), String> {
             matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
             "network.downlink_queue.kind: found \"fq-codel\", which exists in the simulator only; expected \"codel\" or \
              \"drop-tail\"",
-        ),
-        (
-            hosts.validation.iter().any(|time| !time.is_zero()),
-            "network.validation_time: the testbed cannot set the computing time of real nodes; remove it for the testbed",
-        ),
-        (
-            scenario.network.stalled_periods.fraction() > 0.0,
-            "network.stalled_periods: the testbed cannot stall real nodes; remove it for the testbed",
-        ),
-        (
-            scenario.find::<Parameters>().is_some_and(|gossip| gossip.heartbeat_order.is_some()),
-            "protocol.heartbeat_order: real nodes beat at random; remove it for the testbed",
         ),
     ];
     refuse(&refused)?;

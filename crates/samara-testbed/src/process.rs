@@ -230,19 +230,24 @@ impl NodeProcess {
     }
 
     fn tail(&self) -> String {
-        let read = || -> std::io::Result<String> {
-            let mut file = File::open(&self.log)?;
-            let len = file.metadata()?.len();
-            file.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES)))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
-        };
-        match read() {
-            Ok(tail) if tail.is_empty() => "(empty)".to_owned(),
-            Ok(tail) => tail,
-            Err(error) => format!("(cannot read it: {error})"),
-        }
+        tail(&self.log)
+    }
+}
+
+/// Returns the end of a log.
+pub(crate) fn tail(log: &Path) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(log)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    match read() {
+        Ok(tail) if tail.is_empty() => "(empty)".to_owned(),
+        Ok(tail) => tail,
+        Err(error) => format!("(cannot read it: {error})"),
     }
 }
 

@@ -9,23 +9,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use samara_emulation::RelayReport;
 use samara_lab::columns::{ColumnsMeasured, least_frame_bytes};
 use samara_lab::messages::{MessagesMeasured, Plan};
-use samara_lab::network;
+use samara_lab::network::Hosts;
 use samara_lab::results::{Measured, RealRun};
 use samara_lab::run::{Progress, with_paths};
 use samara_lab::statistics::Statistics;
+use samara_lab::{network, processes};
 use samara_node::model::{PlannedReport, Publication};
 use samara_scenario::Inputs;
 use samara_sim::{Arrivals, HostStats, RivalStats};
+use samara_spec::Point;
 use samara_spec::columns::Columns;
 use samara_spec::mix::Mix;
-use samara_spec::{Point, Scenario};
 use samara_trace::live::LiveWriter;
 use serde_json::json;
 
 use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
-use crate::plan::{Job, Wanted, patience};
-use crate::process::NodeProcess;
+use crate::fleet::{self, HostProgram};
+use crate::plan::{Job, Wanted, is_for_hosts, patience};
+use crate::process::{NodeProcess, Usage};
 use crate::rivals::{self, Rivals};
 use crate::wire::{self, Wire, multiaddr};
 use crate::{NodeProgram, TestbedError, live, mix, nodefile, pools, readiness};
@@ -39,6 +41,8 @@ pub struct Options<'a> {
     /// The programs of the nodes. Nodes use them in turn: the first node the first program, and so
     /// on.
     pub programs: &'a [NodeProgram],
+    /// The command line that starts a host of this run, for protocols without a node.
+    pub host: &'a HostProgram,
     /// Maximum time until the network is ready. Also that of each process to listen, if it is less
     /// than 30 s.
     pub ready_timeout: Duration,
@@ -88,12 +92,33 @@ pub struct Done {
     pub rivals: Vec<RivalStats>,
 }
 
-/// Checks that the testbed has all rivals of a scenario, before the first run takes its time.
+/// The name of this program's own node.
+pub const SAMARA: &str = "samara";
+
+/// Checks what can be checked before the first run takes its time.
 ///
 /// # Errors
-/// A rival exists in the simulator only.
-pub fn check_rivals(scenario: &Scenario) -> Result<(), TestbedError> {
-    rivals::possible(scenario).map_err(TestbedError::Scenario)
+/// The scenario has something that exists in the simulator only.
+pub fn check(point: &Point, inputs: &Inputs, programs: &[NodeProgram]) -> Result<(), TestbedError> {
+    let checked = rivals::possible(&point.scenario).and_then(|()| {
+        if is_for_hosts(&point.scenario, &hosts(point, inputs)?) {
+            processes::check(&point.scenario)?;
+            if programs.iter().any(|program| program.name != SAMARA) {
+                return Err(format!(
+                    "--node: this run needs hosts, which only {SAMARA} has; remove the option, or use samara run"
+                ));
+            }
+        }
+        Ok(())
+    });
+    checked.map_err(TestbedError::Scenario)
+}
+
+/// Returns the hosts of the network of a point.
+fn hosts(point: &Point, inputs: &Inputs) -> Result<Hosts, String> {
+    let scenario = &point.scenario;
+    let count = scenario.network.nodes + (scenario.family().extra_hosts)(scenario);
+    network::hosts(scenario, inputs, count, point.seed)
 }
 
 /// Runs a point on real nodes. Calls `progress` with the current activity and its progress.
@@ -119,6 +144,10 @@ fn run_nodes(
     if point.scenario.find::<Mix>().is_some() {
         let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
         return mix::run(point, options, &mut share);
+    }
+    let emulated = hosts(point, options.inputs).map_err(TestbedError::Scenario)?;
+    if is_for_hosts(&point.scenario, &emulated) {
+        return fleet::run(point, &emulated, options, progress);
     }
     let stop = Stop(options.stop);
     let mut doubts = wire::prepare(&point.scenario, options.private_network);
@@ -181,7 +210,7 @@ const WAITED_SHARE: f64 = 0.05;
 
 /// Doubts figures of nodes that waited for processors, each `waited` on average, until the last
 /// arrival after `nanos`.
-fn starved(waited: Duration, nanos: u64) -> Option<String> {
+pub(crate) fn starved(waited: Duration, nanos: u64) -> Option<String> {
     let share = waited.as_secs_f64() * 1e9 / nanos.max(1) as f64;
     (share > WAITED_SHARE).then(|| {
         format!(
@@ -200,16 +229,27 @@ pub(crate) fn real(
     ready: Duration,
     relay: Option<&RelayReport>,
 ) -> RealRun {
-    let usage = |value: fn(&NodeProcess) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
+    let usage: Vec<Usage> = nodes.iter().map(|node| node.usage).collect();
+    real_run(options.programs.iter().map(|program| program.name.clone()).collect(), &usage, ready, relay)
+}
+
+/// As [`real`], from the use of resources of each node.
+pub(crate) fn real_run(
+    programs: Vec<String>,
+    nodes: &[Usage],
+    ready: Duration,
+    relay: Option<&RelayReport>,
+) -> RealRun {
+    let usage = |value: fn(&Usage) -> f64| Statistics::of(&nodes.iter().map(value).collect::<Vec<_>>());
     RealRun {
-        programs: options.programs.iter().map(|program| program.name.clone()).collect(),
+        programs,
         ready_s: ready.as_secs_f64(),
-        node_cpu_s: usage(|node| node.usage.cpu_s),
-        node_cpu_share_max: usage(|node| node.usage.cpu_share_max),
-        node_cpu_share_mean: usage(|node| node.usage.cpu_share_mean),
-        node_io_bytes: usage(|node| node.usage.io_bytes as f64),
-        node_peak_rss_bytes: usage(|node| node.usage.rss_bytes_max as f64),
-        node_open_fds: usage(|node| node.usage.fds_max as f64),
+        node_cpu_s: usage(|node| node.cpu_s),
+        node_cpu_share_max: usage(|node| node.cpu_share_max),
+        node_cpu_share_mean: usage(|node| node.cpu_share_mean),
+        node_io_bytes: usage(|node| node.io_bytes as f64),
+        node_peak_rss_bytes: usage(|node| node.rss_bytes_max as f64),
+        node_open_fds: usage(|node| node.fds_max as f64),
         relay_cpu_share: relay.map(RelayReport::cpu_share),
         relay_late_p99_ms: relay.map(|relay| relay.lateness.p99.as_secs_f64() * 1e3),
         ..RealRun::default()
@@ -483,7 +523,7 @@ fn rpcs(stats: &mut HostStats, since: &dyn Fn(&str, &str) -> u64) {
     stats.received.bytes = stats.frames_received.payload_bytes + stats.frames_received.control_bytes;
 }
 
-fn emulated(
+pub(crate) fn emulated(
     stats: &mut HostStats,
     before: &samara_emulation::HostCounters,
     after: &samara_emulation::HostCounters,

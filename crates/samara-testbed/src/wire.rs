@@ -12,7 +12,7 @@ use samara_spec::{Scenario, TransportKind, TransportSpec};
 use crate::{TestbedError, rivals};
 
 /// Every node has its own address, so all can have the same port.
-const PORT: u16 = 4001;
+pub(crate) const PORT: u16 = 4001;
 
 pub(crate) enum Wire {
     /// The plain loopback device: no latency, no rates.

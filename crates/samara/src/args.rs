@@ -117,6 +117,21 @@ pub(crate) enum Verb {
     /// every node. Latency, rates and loss need Linux with /dev/net/tun.
     #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara testbed`")))]
     Testbed(TestbedOptions),
+    /// Run one host of a testbed, which takes orders from standard input.
+    #[cfg(feature = "net")]
+    #[command(hide = true)]
+    Host {
+        /// The scenario of the results directory of the testbed.
+        scenario: PathBuf,
+        /// The name of the run.
+        #[arg(long)]
+        run: String,
+        /// Its seed.
+        #[arg(long)]
+        seed: u64,
+        /// The number of the host.
+        host: u32,
+    },
     /// Execute another program, which the kernel kills when the testbed that started this process
     /// ends.
     #[cfg(all(feature = "net", target_os = "linux"))]

@@ -244,6 +244,8 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::Node { config, end_with_stdin, .. } => real::node(&config.unwrap_or_default(), end_with_stdin),
         #[cfg(feature = "net")]
         Verb::Testbed(options) => real::testbed(&options),
+        #[cfg(feature = "net")]
+        Verb::Host { scenario, run, seed, host } => real::host(&scenario, (&run, seed), host),
         #[cfg(not(feature = "net"))]
         Verb::Node { .. } | Verb::Testbed(_) => without_sockets(),
         #[cfg(all(feature = "net", target_os = "linux"))]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use samara_lab::results::Outcome;
 use samara_spec::Point;
-use samara_testbed::{Done, NodeProgram, TestbedError};
+use samara_testbed::{Done, HostProgram, NodeProgram, SAMARA, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 
 use crate::args::TestbedOptions;
@@ -70,6 +70,18 @@ pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     }
 }
 
+/// Runs one host of a testbed.
+pub(crate) fn host(scenario: &Path, (run, seed): (&str, u64), host: u32) -> Result<ExitCode, String> {
+    let loaded = samara_spec::load(&scenario.display().to_string(), &[], &[], None)
+        .map_err(|error| error.to_string())?;
+    let is_wanted = |point: &&Point| point.seed == seed && point.name() == run;
+    let point = loaded.points.iter().find(is_wanted);
+    let point = point.ok_or_else(|| format!("--run: {run:?} with seed {seed} is not in the scenario"))?;
+    let options = samara_lab::run::RunOptions::new(1, &loaded.inputs);
+    samara_lab::run::run_host(point, options, host).map_err(|error| error.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Computes the results of a run under Shadow from the files that its nodes wrote.
 fn gather(options: &TestbedOptions, directory: &Path) -> Result<ExitCode, String> {
     one_run(&options.scenario.load()?)?;
@@ -99,7 +111,8 @@ fn run_all(
         format!("{}: run {}: {error}", session.loaded.source, point.name())
     };
     for point in &session.loaded.points {
-        samara_testbed::check_rivals(&point.scenario).map_err(|error| failed(point, error))?;
+        samara_testbed::check(point, &session.loaded.inputs, programs)
+            .map_err(|error| failed(point, error))?;
     }
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
@@ -113,6 +126,7 @@ fn run_all(
             inputs: &session.loaded.inputs,
             nodes: &nodes,
             programs,
+            host: &host_program(session, point)?,
             ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
             live: &writer,
@@ -152,10 +166,19 @@ fn run_all(
     Ok(results)
 }
 
+/// Returns the command line that starts a host of a run.
+fn host_program(session: &Session, point: &Point) -> Result<HostProgram, String> {
+    let scenario = session.directory.path().join("scenario.toml");
+    let (run, seed) = (point.name(), point.seed.to_string());
+    let arguments =
+        ["host".into(), "--run".into(), run.into(), "--seed".into(), seed.into(), scenario.into()];
+    Ok(HostProgram { program: own_program()?, arguments: arguments.to_vec() })
+}
+
 fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
     let own = || -> Result<NodeProgram, String> {
         let arguments = ["node", "--end-with-stdin", "--config"].map(Into::into).to_vec();
-        Ok(NodeProgram { name: "samara".to_owned(), program: own_program()?, arguments })
+        Ok(NodeProgram { name: SAMARA.to_owned(), program: own_program()?, arguments })
     };
     if given.is_empty() {
         return Ok(vec![own()?]);
@@ -163,7 +186,7 @@ fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
     given
         .iter()
         .map(|path| {
-            if path.as_os_str() == "samara" {
+            if path.as_os_str() == SAMARA {
                 return own();
             }
             let program =

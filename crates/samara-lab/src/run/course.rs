@@ -40,7 +40,7 @@ pub(crate) struct Course<'a, E> {
     pub(crate) experiment: E,
     pub(crate) setup: Setup<'a>,
     pub(crate) config: SimConfig,
-    graph: Graph,
+    pub(crate) graph: Graph,
 }
 
 impl<'a, E: Experiment> Course<'a, E> {

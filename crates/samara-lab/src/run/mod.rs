@@ -16,6 +16,7 @@ use thiserror::Error;
 use crate::explain::{Explain, Explained, Mode, PATHS};
 use crate::family;
 use crate::network::Hosts;
+use crate::processes::Fleet;
 use crate::results::{Measured, Outcome, Table};
 use crate::torture::Broken;
 use samara_scenario::Inputs;
@@ -203,6 +204,30 @@ pub fn run_distributed(
 ) -> Result<Option<Box<dyn Measured>>, RunError> {
     check_distributed(&point.scenario)?;
     (family::runs(&point.scenario).as_one_of)(point, options, ranks, &mut |done, _| progress(done))
+}
+
+/// Runs a point on real processes. Also returns how much later than planned each command was carried
+/// out, in milliseconds.
+///
+/// # Errors
+/// The run cannot be planned, a host failed, or the run was interrupted.
+pub fn run_on(
+    point: &Point,
+    options: RunOptions<'_>,
+    fleet: &mut dyn Fleet,
+    mut progress: impl FnMut(Progress),
+) -> Result<(Box<dyn Measured>, Vec<f64>), RunError> {
+    (family::runs(&point.scenario).on_fleet)(point, options, fleet, &mut |done, _| progress(done))
+}
+
+/// Runs one host of a point in this process: takes orders from standard input, and tells what happens
+/// on standard output.
+///
+/// # Errors
+/// The run cannot be planned, its frames have no encoding, or an order is not valid.
+#[cfg(feature = "hosted")]
+pub fn run_host(point: &Point, options: RunOptions<'_>, host: u32) -> Result<(), RunError> {
+    (family::runs(&point.scenario).host)(point, options, host)
 }
 
 /// Number of nodes above which runs are sequential, each on all threads, because of their memory.

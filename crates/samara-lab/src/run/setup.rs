@@ -65,7 +65,7 @@ impl<'a> Setup<'a> {
     }
 
     /// Returns the random stream for the times at which links are dialled.
-    pub(super) fn links_rng(&self) -> NodeRng {
+    pub(crate) fn links_rng(&self) -> NodeRng {
         NodeRng::new(self.point.seed, 2, Purpose::Topology)
     }
 
@@ -106,6 +106,28 @@ impl<'a> Setup<'a> {
                 net.sim.dial(at, dialler, listener);
             }
         }
+    }
+
+    /// Returns the hosts that a process dials, with the times. A process that starts again dials as a
+    /// simulated one does: at once, and also neighbours that had established the link.
+    #[cfg(feature = "hosted")]
+    pub(crate) fn dials(
+        &self,
+        host: u32,
+        is_restart: bool,
+        edges: impl Iterator<Item = (u32, u32)>,
+        rng: &mut NodeRng,
+    ) -> Vec<(Time, u32)> {
+        let is_mutual = is_restart && self.is_established();
+        let of_host = |(at, dialler, listener)| {
+            let at = if is_restart { Time::ZERO } else { at };
+            match host {
+                host if host == dialler => Some((at, listener)),
+                host if host == listener && is_mutual => Some((at, dialler)),
+                _ => None,
+            }
+        };
+        self.link_times(rng, edges).filter_map(of_host).collect()
     }
 
     /// Schedules all faults except partitions, which are part of the network.

@@ -19,6 +19,7 @@ mod topology;
 mod torture;
 mod transactions;
 mod window;
+mod worlds;
 mod written;
 
 use samara_lab::results::{Data, Outcome, relate};

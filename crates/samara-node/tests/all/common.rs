@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use samara_node::{NodeConfig, Running};
 use serde_json::{Value, json};
@@ -70,16 +70,15 @@ impl Node {
 
     /// Waits until `is_so` holds for an answer.
     pub(crate) async fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let reached = async {
-            loop {
-                let answer = self.get(path).await;
-                if is_so(&answer) {
-                    return answer;
-                }
-                sleep(Duration::from_millis(10)).await;
+        let start = Instant::now();
+        loop {
+            let answer = self.get(path).await;
+            if is_so(&answer) {
+                return answer;
             }
-        };
-        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("timeout waiting for {what}"))
+            assert!(start.elapsed() < PATIENCE, "timeout waiting for {what}: {answer}");
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits until at least this many peers are in the mesh of a topic.

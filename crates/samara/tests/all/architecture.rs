@@ -78,6 +78,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-spec",
             "samara-apps",
             "samara-report",
+            // Hosts in processes (feature `hosted`).
+            "samara-net",
         ],
     ),
     ("samara-bounds", &["samara-engine"]),

@@ -106,6 +106,29 @@ hits = "50 %"
 private = "50 %"
 "#;
 
+/// A group whose member 1 crashes and starts again.
+const GROUP: &str = r#"
+[scenario]
+name = "group"
+title = "A group"
+[network]
+nodes = 5
+latency = "5 ms"
+uplink = "10 Mbit/s"
+downlink = "10 Mbit/s"
+[protocol]
+kind = "ring"
+[group]
+size = "1 KiB"
+messages = 600
+warm_up = "2 s"
+[[fault]]
+kind = "crash"
+at = "2100 ms"
+until = "3 s"
+nodes = [1]
+"#;
+
 /// Every node publishes.
 const MESSAGES: &str = r#"
 [scenario]
@@ -349,6 +372,10 @@ fn script(name: &str, text: &str) -> PathBuf {
 fn node_of(process: i32) -> Option<u32> {
     let line = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
+    // The arguments of a host end with its number.
+    if line.contains("\0host\0") {
+        return line.trim_end_matches('\0').rsplit('\0').next()?.parse().ok();
+    }
     let (_, rest) = line.rsplit_once("/node-")?;
     rest.split('/').next()?.parse().ok()
 }
@@ -480,21 +507,18 @@ fn rejects_what_rust_lacks() {
 }
 
 #[test]
-fn rejects_settings_that_only_simulated_blocks_have() {
-    for (scenario, from, to, key) in [
-        (PIECES, "parity = 48", "parity = 48\nsilent = \"20 %\"", "columns.pieces"),
-        (
-            PIECES,
-            "parity = 48",
-            "parity = 48\n[[fault]]\nkind = \"vanish\"\nat = \"5 s\"\nnodes = [1]",
-            "fault",
-        ),
-        (CELLS, "hits = ", "upgraded = \"50 %\"\nhits = ", "columns.cells.upgraded"),
+fn other_programs_do_not_run_what_needs_hosts() {
+    let other = script("other-program", "read -r line");
+    for (scenario, from, to) in [
+        (PIECES, "parity = 48", "parity = 48\nsilent = \"20 %\""),
+        (PIECES, "parity = 48", "parity = 48\n[[fault]]\nkind = \"vanish\"\nat = \"5 s\"\nnodes = [1]"),
+        (CELLS, "hits = ", "upgraded = \"50 %\"\nhits = "),
     ] {
-        let mut testbed = Testbed::start("blocks-refused", &scenario.replace(from, to), &[]);
+        let mut testbed =
+            Testbed::start("blocks-refused", &scenario.replace(from, to), &[Path::new("samara"), &other]);
         let Some((status, errors)) = testbed.end() else { return };
         assert!(!status.success());
-        assert!(errors.contains(&format!("{key}: ")), "{errors}");
+        assert!(errors.contains("--node: this run needs hosts, which only samara has"), "{errors}");
     }
 }
 
@@ -779,4 +803,104 @@ fn testbed_always_removes_processes_and_control_groups() {
         }
         assert_gone(&nodes);
     }
+}
+
+// ---- hosts ----
+
+#[test]
+fn a_group_on_hosts_survives_the_crash_of_a_member() {
+    let mut testbed = Testbed::start("group", GROUP, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metric = |name: &str| run["metrics"][name].as_f64().unwrap_or(f64::NAN);
+    for none in ["lost", "duplicates", "order_violations", "disagreements"] {
+        assert_eq!(metric(none), 0.0, "{none}: {run}");
+    }
+    assert!(metric("deliveries") > 5.0 * 600.0 && metric("throughput_mb_per_s") > 0.1, "{run}");
+    assert_eq!(run["real"]["programs"], serde_json::json!(["samara host"]));
+    assert!(run["real"]["publish_error_ms"]["mean"].as_f64().is_some_and(|late| late < 1_000.0), "{run}");
+    let logs = testbed.directory.join("out/nodes/group-seed1/host-1");
+    assert!(logs.join("log.txt").exists() && logs.join("log-1.txt").exists(), "two processes of member 1");
+}
+
+#[test]
+fn blocks_on_hosts_reach_observers_and_nodes_that_start_again() {
+    let faults = "[[fault]]\nkind = \"crash\"\nat = \"3 s\"\nuntil = \"4 s\"\nnodes = [1]\n";
+    let scenario = COLUMNS.replace("[columns]\n", "[columns]\nobserver = true\n") + faults;
+    let mut testbed = Testbed::start("blocks-on-hosts", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
+    let doubts = run["real"]["doubts"].to_string();
+    assert!(
+        doubts.contains("protocol.kind: hosts have plain TCP connections in place of libp2p"),
+        "{doubts}"
+    );
+}
+
+#[test]
+fn a_host_that_is_killed_fails_the_run() {
+    let scenario = GROUP.replace("messages = 600", "duration = \"60 s\"");
+    let mut testbed = Testbed::start("killed-host", &scenario, &[]);
+    let Some(()) = testbed.reaches("five hosts", |testbed| testbed.nodes().len() == 5) else { return };
+    let nodes = testbed.nodes();
+    assert!(nodes.iter().map(|(_, node)| *node).eq(0..5), "{nodes:?}");
+    kill(nodes[3].0, Signal::SIGKILL).expect("the host runs");
+    let (status, errors) = testbed.end().expect("links are emulated");
+    assert!(!status.success(), "{errors}");
+    assert!(errors.contains("node 3 ended during run (signal: 9 (SIGKILL)); its log, "), "{errors}");
+    assert_gone(&nodes);
+}
+
+#[test]
+fn what_hosts_lack_is_refused_before_the_first_run() {
+    let cases = [
+        (
+            "[network]\n",
+            "[transport]\nkind = \"quic\"\n[network]\n",
+            "transport.kind: hosts of this protocol have",
+        ),
+        ("kind = \"crash\"", "kind = \"partition\"", "fault: hosts can crash, vanish, leave"),
+    ];
+    for (from, to, expected) in cases {
+        let mut testbed = Testbed::start("lacks", &GROUP.replace(from, to), &[]);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success() && errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
+fn a_host_names_wrong_orders() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let file = directory.join("orders.toml");
+    std::fs::write(&file, GROUP).expect("written");
+    let answer = |run: &str, orders: &str| {
+        let mut host = Command::new(env!("CARGO_BIN_EXE_samara"))
+            .args(["host", "--run", run, "--seed", "1"])
+            .args([file.as_os_str(), "2".as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the host starts");
+        host.stdin.take().expect("a pipe").write_all(orders.as_bytes()).expect("written");
+        let output = host.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let listen = |host: u32, address: &str| {
+        let listen = serde_json::json!({
+            "host": host, "address": address, "peers": [address], "token": "00".repeat(16), "restart": false
+        });
+        format!("{{\"listen\":{listen}}}\n")
+    };
+    assert!(answer("group", "").contains("the first order was not to listen"));
+    assert!(answer("group", "hello\n").contains("an order: expected value at line 1"));
+    assert!(answer("group", "{\"sync\":1}\n").contains("the first order was not to listen"));
+    let other = answer("group", &listen(1, "127.0.0.1:0"));
+    assert!(other.contains("the orders are for host 1; this is host 2"), "{other}");
+    let early = answer("group", &(listen(2, "127.0.0.1:0") + "{\"sync\":1}\n"));
+    assert!(early.contains("the second order was not to begin"), "{early}");
+    let nowhere = answer("group", &listen(2, "192.0.2.1:1"));
+    assert!(nowhere.contains("192.0.2.1:1: "), "{nowhere}");
+    assert!(answer("other", "").contains("--run: \"other\" with seed 1 is not in the scenario"));
 }

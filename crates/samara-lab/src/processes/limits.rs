@@ -1,0 +1,68 @@
+//! What the world of processes lacks, in one place.
+
+use samara_scenario::Queue;
+use samara_spec::{FaultKind, Scenario, TransportKind};
+
+/// A part of scenarios that exists in the simulator only: its key, whether a scenario has it, and what
+/// to do.
+type Lack = (&'static str, fn(&Scenario) -> bool, &'static str);
+
+/// What hosts in processes cannot do. `docs/guides/testbed.md` has the same list.
+const LACKS: [Lack; 5] = [
+    (
+        "transport.kind",
+        |scenario| scenario.transport.kind != TransportKind::Tcp,
+        "hosts of this protocol have \"tcp\" only; set it to \"tcp\"",
+    ),
+    (
+        "fault",
+        |scenario| !scenario.faults.iter().all(|fault| has(fault.kind)),
+        "hosts can crash, vanish, leave, reset and reconnect, and have uploads and calls; other kinds exist in the \
+         simulator only; remove them",
+    ),
+    (
+        "network.regions.gateway",
+        |scenario| scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()),
+        "gateways exist in the simulator only; remove it",
+    ),
+    (
+        "network.downlink_queue.kind",
+        |scenario| matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
+        "\"fq-codel\" exists in the simulator only; expected \"codel\" or \"drop-tail\"",
+    ),
+    ("mix", |scenario| scenario.family().section == "mix", "the hosts of a mix share memory; use its nodes"),
+];
+
+/// What hosts in processes have in another form, so that their figures are doubtful.
+const DIFFERS: [Lack; 2] = [
+    (
+        "transport.connection",
+        |scenario| scenario.transport.connection.is_some(),
+        "hosts have plain TCP connections, without channels and encryption",
+    ),
+    (
+        "protocol.kind",
+        |scenario| scenario.selected.protocol() == "gossipsub",
+        "hosts have plain TCP connections in place of libp2p, and no limit over all links",
+    ),
+];
+
+fn has(kind: FaultKind) -> bool {
+    use FaultKind::{Call, Crash, Leave, Reconnect, Reset, Upload, Vanish};
+    matches!(kind, Crash | Vanish | Leave | Reset | Reconnect | Upload | Call)
+}
+
+/// Checks that hosts in processes have everything of a scenario.
+///
+/// # Errors
+/// Names the key that exists in the simulator only, and the way out.
+pub fn check(scenario: &Scenario) -> Result<(), String> {
+    let lack = LACKS.iter().find(|(_, is_wanted, _)| is_wanted(scenario));
+    lack.map_or(Ok(()), |(key, _, what)| Err(format!("{key}: {what}, or use samara run")))
+}
+
+/// Returns what differs between a scenario and its run on hosts in processes.
+pub fn ignored(scenario: &Scenario) -> Vec<String> {
+    let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario));
+    differs.map(|(key, _, what)| format!("{key}: {what}")).collect()
+}

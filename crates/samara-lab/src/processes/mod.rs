@@ -1,0 +1,173 @@
+//! A world of real processes: each host of an experiment is a program of its own, and one more
+//! program, the coordinator, plans the run and observes it.
+//!
+//! A host reads [`Order`]s from its standard input and writes what it [`Told`] to its standard
+//! output, each as one line of JSON. Commands, events and counters are those of the experiment's
+//! application, as serde writes them. Times are nanoseconds since the start of the run, which the
+//! coordinator announces.
+//!
+//! ```json
+//! {"listen":{"host":1,"address":"127.77.0.2:4001","peers":["127.77.0.1:4001","127.77.0.2:4001"],"token":"6f…","restart":false}}
+//! {"begin":{"at_unix_ns":1760000000000000000}}
+//! {"command":{"at_ns":1000000000,"command":3}}
+//! {"sync":1}
+//! ```
+//!
+//! ```json
+//! {"ready":{"host":1}}
+//! {"event":{"at_ns":1000031000,"event":{"number":3,"is_new":true}}}
+//! {"synced":1}
+//! ```
+
+#[cfg(feature = "hosted")]
+mod host;
+mod limits;
+mod world;
+
+use std::net::SocketAddr;
+
+use samara_engine::Time;
+use samara_sim::HostStats;
+use serde::{Deserialize, Serialize};
+
+use crate::run::RunError;
+
+#[cfg(feature = "hosted")]
+pub use host::host;
+pub use limits::{check, ignored};
+pub(crate) use world::run_in_processes;
+
+/// What the coordinator says to a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order<C> {
+    /// The first order: listen, and say so.
+    Listen(Listen),
+    /// The second order: begin at this time.
+    Begin { at_unix_ns: u64 },
+    /// Give this command to the application at this time, or at once if it has passed.
+    Command { at_ns: u64, command: C },
+    /// Answer with the same number once everything before is told.
+    Sync(u64),
+    /// Answer with a snapshot of the counters.
+    Look,
+    /// Lose the link to a host, and dial it again.
+    Reconnect { host: u32 },
+    /// Send what the links have, tell the last counters, and end.
+    Stop,
+}
+
+/// Where a host is in the network of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// The number of the host.
+    pub host: u32,
+    pub address: SocketAddr,
+    /// The address at which this host dials each host.
+    pub peers: Vec<SocketAddr>,
+    /// A secret of the run in hexadecimal: 16 bytes that each host shows to the others.
+    pub token: String,
+    /// Whether an earlier process of the host has ended: this one dials all its neighbours at once.
+    pub restart: bool,
+}
+
+/// What a host says to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Told<E, C> {
+    /// The host listens.
+    Ready {
+        host: u32,
+    },
+    /// The application emitted an event.
+    Event {
+        at_ns: u64,
+        event: E,
+    },
+    /// Everything before an order to [`Sync`](Order::Sync) is told.
+    Synced(u64),
+    Looked(Box<Looked<C>>),
+}
+
+/// A snapshot of the counters of a host since its process started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Looked<C> {
+    /// The counters of the application.
+    pub counters: C,
+    pub frames_sent: u64,
+    pub payload_bytes_sent: u64,
+    pub control_bytes_sent: u64,
+    pub frames_received: u64,
+    pub payload_bytes_received: u64,
+    pub control_bytes_received: u64,
+    /// Bytes that sockets accepted and delivered, framing included.
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// Copies that the outbox withdrew.
+    pub withdrawn: u64,
+    /// Copies that the outbox holds.
+    pub owed: u64,
+    /// How much later than planned each command since the last look was carried out, in
+    /// nanoseconds.
+    pub late_ns: Vec<u64>,
+}
+
+/// The processes of all hosts, and the network between them.
+pub trait Fleet {
+    /// Starts the processes of all hosts. The run begins once all of them listen.
+    ///
+    /// # Errors
+    /// A process does not start, or does not listen in time.
+    fn begin(&mut self) -> Result<(), RunError>;
+
+    /// Returns the time since the start of the run.
+    fn now(&self) -> Time;
+
+    /// Passes a line to a host that runs.
+    ///
+    /// # Errors
+    /// The process has ended.
+    fn order(&mut self, host: u32, line: &str) -> Result<(), RunError>;
+
+    /// Waits for the next line of a host; `None` if there is none until this time.
+    ///
+    /// # Errors
+    /// A process has ended, or the run is interrupted.
+    fn heard(&mut self, until: Time) -> Result<Option<(u32, String)>, RunError>;
+
+    /// Kills the process of a host. If it is to [`start`](Self::start) again, its next process may
+    /// get ready before.
+    ///
+    /// # Errors
+    /// The next process does not start.
+    fn kill(&mut self, host: u32, is_to_start: bool) -> Result<(), RunError>;
+
+    /// Stops the process of a host in its tracks: its peers hear nothing.
+    ///
+    /// # Errors
+    /// The process has ended.
+    fn freeze(&mut self, host: u32) -> Result<(), RunError>;
+
+    /// Starts another process for a host that was killed or frozen.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    fn start(&mut self, host: u32) -> Result<(), RunError>;
+
+    /// Returns what the network between the hosts counted for each since the start; `None` if it
+    /// counts nothing.
+    ///
+    /// # Errors
+    /// The network has failed.
+    fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError>;
+
+    /// Returns the error for a host that answered wrongly or not at all.
+    fn failed(&mut self, host: u32, why: &str) -> RunError;
+}
+
+/// Encodes an order.
+pub(crate) fn line(order: &impl Serialize) -> Result<String, RunError> {
+    serde_json::to_string(order).map_err(|error| RunError::Failed(format!("an order: {error}")))
+}

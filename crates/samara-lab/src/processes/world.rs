@@ -1,0 +1,362 @@
+//! The world of processes, as the coordinator sees it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use samara_engine::Time;
+use samara_sim::{App, ConnectionStats, FrameCount, GateStats, HostStats, Record};
+use samara_spec::{FaultKind, Point};
+
+use super::{Fleet, Looked, Order, Told, check, line};
+use crate::experiment::{Commands, Experiment, Step, World};
+use crate::network::{self, Hosts};
+use crate::results::Measured;
+use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps};
+
+/// Time between two looks of the coordinator at the events of the hosts.
+const SLICE_NANOS: u64 = 100_000_000;
+/// Time in which a host must answer. It answers at once unless the machine is busy.
+const ANSWER_NANOS: u64 = 30_000_000_000;
+
+/// Runs a point in processes. Returns the measurements, and how much later than planned each command
+/// was carried out, in milliseconds.
+pub(crate) fn run_in_processes<E: Experiment>(
+    point: &Point,
+    options: RunOptions<'_>,
+    fleet: &mut dyn Fleet,
+    watch: WatchSteps<'_>,
+) -> Result<(Box<dyn Measured>, Vec<f64>), RunError> {
+    let Course { mut experiment, setup, .. } = Course::<E>::plan(point, options)?;
+    check(&point.scenario).map_err(RunError::Failed)?;
+    let mut world = Processes::<E::App>::new(fleet, &setup);
+    world.fleet.begin()?;
+    let mut commands = Commands(Vec::new());
+    experiment.start(&mut commands);
+    loop {
+        for (at, host, command) in commands.0.drain(..) {
+            world.command(at, host, command)?;
+        }
+        let until = match experiment.step(&mut world)? {
+            Step::Until(until) => until,
+            Step::Over => break,
+        };
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        world.run_until(until, &mut |record| experiment.observe(record, &mut commands))?;
+        watch(progress(&experiment, world.now), experiment.state());
+    }
+    watch(Progress { share: 1.0, ..progress(&experiment, world.now) }, experiment.state());
+    let measured = experiment.measured(&mut world)?;
+    Ok((Box::new(measured), world.late_ms))
+}
+
+fn progress<E: Experiment>(experiment: &E, now: Time) -> Progress {
+    Progress { virtual_nanos: Some(now.as_nanos()), ..experiment.progress(now) }
+}
+
+/// What happens to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Kill { is_to_start: bool },
+    Freeze,
+    Start,
+    Reconnect { peer: u32 },
+}
+
+/// Returns what happens to hosts, in the order of time.
+fn harms(setup: &Setup<'_>) -> VecDeque<(Time, u32, Harm)> {
+    let (scenario, all) = (setup.scenario(), setup.hosts.configs.len() as u32);
+    let mut harms = Vec::new();
+    for (index, fault) in scenario.faults.iter().enumerate() {
+        let at = Time::from_nanos(fault.at.nanos());
+        let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
+        for host in network::hit(scenario, index, setup.point.seed) {
+            match fault.kind {
+                FaultKind::Crash | FaultKind::Vanish => {
+                    let is_to_start = until.is_some();
+                    let is_silent = fault.kind == FaultKind::Vanish;
+                    harms.push((at, host, if is_silent { Harm::Freeze } else { Harm::Kill { is_to_start } }));
+                    harms.extend(until.map(|until| (until, host, Harm::Start)));
+                }
+                // It leaves by a command of its group.
+                FaultKind::Leave => {
+                    if let Some(until) = until {
+                        harms.push((until, host, Harm::Kill { is_to_start: true }));
+                        harms.push((until, host, Harm::Start));
+                    }
+                }
+                FaultKind::Reset | FaultKind::Reconnect => {
+                    let peers = network::other_ends(fault, host, all);
+                    harms.extend(peers.into_iter().map(|peer| (at, host, Harm::Reconnect { peer })));
+                }
+                // `check` refuses others, and those of the network are not ours.
+                _ => {}
+            }
+        }
+    }
+    harms.sort_by_key(|(at, ..)| *at);
+    harms.into()
+}
+
+/// The counters of a host.
+struct Seen<C> {
+    is_up: bool,
+    /// Those of its current or last process.
+    last: Option<Looked<C>>,
+    /// Traffic and withdrawn copies of earlier processes.
+    before: (HostStats, u64),
+    /// Commands that its process has, with their times: another process gets those that are due
+    /// later.
+    commands: Vec<(Time, String)>,
+}
+
+struct Processes<'a, A: App> {
+    fleet: &'a mut dyn Fleet,
+    setup: &'a Setup<'a>,
+    now: Time,
+    hosts: Vec<Seen<A::Counters>>,
+    harms: VecDeque<(Time, u32, Harm)>,
+    /// Events that nobody has observed yet.
+    events: Vec<Record<A::Event>>,
+    synced: u64,
+    /// Hosts that have not answered the last order to sync or to look.
+    silent: Vec<u32>,
+    late_ms: Vec<f64>,
+}
+
+impl<'a, A: App> Processes<'a, A> {
+    fn new(fleet: &'a mut dyn Fleet, setup: &'a Setup<'a>) -> Self {
+        let host = |_| Seen { is_up: true, last: None, before: Default::default(), commands: Vec::new() };
+        Self {
+            fleet,
+            now: Time::ZERO,
+            hosts: (0..setup.hosts.configs.len()).map(host).collect(),
+            harms: harms(setup),
+            events: Vec::new(),
+            synced: 0,
+            silent: Vec::new(),
+            late_ms: Vec::new(),
+            setup,
+        }
+    }
+
+    /// Waits until a time, and passes on the events until then, ordered by time, then by host.
+    fn run_until(&mut self, until: Time, observe: &mut dyn FnMut(Record<A::Event>)) -> Result<(), RunError> {
+        while let Some((at, host, harm)) = self.harms.front().copied()
+            && at <= until
+        {
+            self.listen_until(at)?;
+            self.harms.pop_front();
+            self.harm(host, harm)?;
+        }
+        self.listen_until(until)?;
+        self.synced += 1;
+        self.ask_all(&line(&Order::<A::Command>::Sync(self.synced))?)?;
+        self.now = until;
+        let mut due: Vec<_> = self.events.extract_if(.., |record| record.at <= until).collect();
+        due.sort_by_key(|record| (record.at, record.host));
+        due.into_iter().for_each(observe);
+        Ok(())
+    }
+
+    fn listen_until(&mut self, until: Time) -> Result<(), RunError> {
+        while let Some((host, line)) = self.fleet.heard(until)? {
+            self.take(host, &line)?;
+        }
+        Ok(())
+    }
+
+    /// Asks hosts that run, and waits for the answers of all.
+    fn ask(&mut self, hosts: Vec<u32>, order: &str) -> Result<(), RunError> {
+        self.silent = hosts;
+        for host in self.silent.clone() {
+            self.fleet.order(host, order)?;
+        }
+        let deadline = self.fleet.now().plus_nanos(ANSWER_NANOS);
+        while let Some(silent) = self.silent.first().copied() {
+            match self.fleet.heard(deadline)? {
+                Some((host, line)) => self.take(host, &line)?,
+                None => {
+                    let why = format!("it did not answer within {} s", ANSWER_NANOS / 1_000_000_000);
+                    return Err(self.fleet.failed(silent, &why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_all(&mut self, order: &str) -> Result<(), RunError> {
+        let up = (0..).zip(&self.hosts).filter(|(_, host)| host.is_up).map(|(number, _)| number).collect();
+        self.ask(up, order)
+    }
+
+    fn take(&mut self, host: u32, line: &str) -> Result<(), RunError> {
+        let told = match serde_json::from_str(line) {
+            Ok(told) => told,
+            Err(error) => {
+                let start: String = line.chars().take(200).collect();
+                return Err(self.fleet.failed(host, &format!("it said {start:?}: {error}")));
+            }
+        };
+        match told {
+            Told::Ready { .. } => {}
+            Told::Event { at_ns, event } => {
+                // A process that is about to be killed may tell its last events later.
+                let at = Time::from_nanos(at_ns).max(self.now);
+                self.events.push(Record { at, host, event });
+            }
+            Told::Synced(number) if number == self.synced => self.silent.retain(|silent| *silent != host),
+            Told::Synced(_) => {}
+            Told::Looked(looked) => {
+                self.silent.retain(|silent| *silent != host);
+                self.late_ms.extend(looked.late_ns.iter().map(|late| *late as f64 / 1e6));
+                self.hosts[host as usize].last = Some(*looked);
+            }
+        }
+        Ok(())
+    }
+
+    fn harm(&mut self, host: u32, harm: Harm) -> Result<(), RunError> {
+        let is_up = self.hosts[host as usize].is_up;
+        match harm {
+            Harm::Kill { .. } | Harm::Freeze if is_up => {
+                self.ask(vec![host], &line(&Order::<A::Command>::Look)?)?;
+                self.hosts[host as usize].is_up = false;
+                match harm {
+                    Harm::Kill { is_to_start } => self.fleet.kill(host, is_to_start)?,
+                    _ => self.fleet.freeze(host)?,
+                }
+            }
+            Harm::Start if !is_up => {
+                self.fleet.start(host)?;
+                let now = self.fleet.now();
+                let seen = &mut self.hosts[host as usize];
+                seen.is_up = true;
+                if let Some(last) = seen.last.as_ref() {
+                    let (traffic, withdrawn) = &mut seen.before;
+                    *traffic = sum(*traffic, traffic_of(last));
+                    *withdrawn += last.withdrawn;
+                }
+                seen.commands.retain(|(at, _)| *at > now);
+                for (_, line) in seen.commands.clone() {
+                    self.fleet.order(host, &line)?;
+                }
+                // Until it answers, its counters are those of a new process.
+                self.ask(vec![host], &line(&Order::<A::Command>::Look)?)?;
+            }
+            Harm::Reconnect { peer } if is_up => {
+                self.fleet.order(host, &line(&Order::<A::Command>::Reconnect { host: peer })?)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), RunError> {
+        self.ask_all(&line(&Order::<A::Command>::Look)?)
+    }
+}
+
+/// Returns the traffic that the links of a host counted.
+fn traffic_of<C>(looked: &Looked<C>) -> HostStats {
+    let mut stats = HostStats::default();
+    let Looked { frames_sent, payload_bytes_sent, control_bytes_sent, .. } = *looked;
+    let (payload_bytes, control_bytes) = (payload_bytes_sent, control_bytes_sent);
+    stats.frames_sent = FrameCount { frames: frames_sent, payload_bytes, control_bytes };
+    let Looked { frames_received, payload_bytes_received, control_bytes_received, .. } = *looked;
+    let (payload_bytes, control_bytes) = (payload_bytes_received, control_bytes_received);
+    stats.frames_received = FrameCount { frames: frames_received, payload_bytes, control_bytes };
+    stats.sent.bytes = looked.bytes_sent;
+    stats.received.bytes = looked.bytes_received;
+    stats
+}
+
+fn sum(mut one: HostStats, other: HostStats) -> HostStats {
+    let add = |one: &mut FrameCount, other: FrameCount| {
+        one.frames += other.frames;
+        one.payload_bytes += other.payload_bytes;
+        one.control_bytes += other.control_bytes;
+    };
+    add(&mut one.frames_sent, other.frames_sent);
+    add(&mut one.frames_received, other.frames_received);
+    one.sent += other.sent;
+    one.received += other.received;
+    one
+}
+
+impl<A: App> World<A> for Processes<'_, A> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn setting(&self) -> (&Point, &Hosts) {
+        (self.setup.point, &self.setup.hosts)
+    }
+
+    fn slice_nanos(&self) -> u64 {
+        SLICE_NANOS
+    }
+
+    fn command(&mut self, at: Time, host: u32, command: A::Command) -> Result<(), RunError> {
+        let order = line(&Order::Command { at_ns: at.as_nanos(), command })?;
+        let Some(seen) = self.hosts.get_mut(host as usize) else {
+            let hosts = self.hosts.len() - 1;
+            return Err(RunError::Failed(format!(
+                "a command goes to host {host}, but the hosts are 0 to {hosts}"
+            )));
+        };
+        if seen.is_up {
+            self.fleet.order(host, &order)?;
+        }
+        seen.commands.push((at, order));
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Vec<A::Counters>, RunError> {
+        self.look()?;
+        Ok(self.hosts.iter().filter_map(|host| Some(host.last.as_ref()?.counters.clone())).collect())
+    }
+
+    fn traffic(&mut self) -> Result<Vec<HostStats>, RunError> {
+        self.look()?;
+        let of_links = |host: &Seen<A::Counters>| {
+            let last = host.last.as_ref().map_or_else(HostStats::default, traffic_of);
+            // The last process of a host that is down counts until another one starts.
+            sum(host.before.0, last)
+        };
+        let mut all: Vec<HostStats> = self.hosts.iter().map(of_links).collect();
+        if let Some(packets) = self.fleet.packets()? {
+            let rates = self.setup.hosts.configs.iter().map(|host| host.uplink_bps);
+            for ((stats, packets), bps) in all.iter_mut().zip(packets).zip(rates) {
+                (stats.sent, stats.received, stats.drops) = (packets.sent, packets.received, packets.drops);
+                let busy = u128::from(stats.sent.bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1));
+                stats.uplink_busy_nanos = busy as u64;
+            }
+        }
+        Ok(all)
+    }
+
+    fn withdrawn(&mut self) -> Result<u64, RunError> {
+        self.look()?;
+        let of =
+            |host: &Seen<A::Counters>| host.before.1 + host.last.as_ref().map_or(0, |last| last.withdrawn);
+        Ok(self.hosts.iter().map(of).sum())
+    }
+
+    fn windows(&mut self, _: u32) -> Result<Vec<f64>, RunError> {
+        Ok(Vec::new())
+    }
+
+    fn connections(&self) -> Vec<Option<ConnectionStats>> {
+        self.hosts.iter().map(|_| None).collect()
+    }
+
+    fn gateways(&self) -> Vec<[GateStats; 2]> {
+        Vec::new()
+    }
+
+    fn digest(&mut self) -> Result<(u64, u64), RunError> {
+        Ok((0, 0))
+    }
+}

@@ -1,0 +1,315 @@
+//! The world of processes: a coordinator, and hosts that answer as a test wants.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Once};
+
+use samara_engine::outbox::{LaneConfig, OutboxConfig};
+use samara_engine::{Context, Engine, Frame, Input, Outbox, Time};
+use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
+use samara_lab::family::{Family, Runs, register};
+use samara_lab::processes::{Fleet, Looked, Order, Told};
+use samara_lab::run::{Progress, RunError, RunOptions, run_on};
+use samara_scenario::Inputs;
+use samara_sim::{App, HostStats, NodeFactory, Record};
+use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
+use samara_spec::{Overrides, load_source};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+// ---- an experiment whose hosts echo numbers ----
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Echoes {}
+
+struct Nothing;
+
+impl Clone for Nothing {
+    fn clone(&self) -> Self {
+        Self
+    }
+}
+
+impl Frame for Nothing {
+    fn encoded_len(&self) -> usize {
+        1
+    }
+
+    fn payload_len(&self) -> usize {
+        0
+    }
+}
+
+struct Echo;
+
+impl Engine for Echo {
+    type Frame = Nothing;
+    type Command = u32;
+    type Event = u32;
+
+    fn handle(&mut self, input: Input<Nothing, u32>, cx: &mut Context<'_, Nothing, u32>) {
+        if let Input::Command(number) = input {
+            cx.emit(number);
+        }
+    }
+}
+
+impl App for Echo {
+    type Counters = u64;
+
+    fn counters(&self) -> u64 {
+        0
+    }
+}
+
+samara_lab::metrics! {
+    /// Figures of a run.
+    pub struct Figures {
+        /// What was heard: time in milliseconds, host and number.
+        pub heard: Vec<(u64, u32, u32)> = "", Neither, [];
+        /// Counters of each host.
+        pub counters: Vec<u64> = "", Neither, [];
+        /// Frames sent by each host.
+        pub frames: Vec<u64> = "", Neither, [];
+    }
+}
+
+struct Echoing {
+    heard: Vec<(u64, u32, u32)>,
+}
+
+impl Experiment for Echoing {
+    type App = Echo;
+    type Measured = Measurements;
+
+    fn plan(_: &Plan<'_>) -> Result<Self, Problem> {
+        Ok(Self { heard: Vec::new() })
+    }
+
+    fn hosts(&self) -> NodeFactory<Echo> {
+        Arc::new(|_| {
+            let lanes = vec![LaneConfig::unbounded("all", 0)];
+            (Echo, Outbox::new(OutboxConfig { dispatch: Default::default(), lanes }))
+        })
+    }
+
+    fn start(&mut self, commands: &mut Commands<Echo>) {
+        commands.at(Time::from_nanos(10_000_000), 1, 1);
+        commands.at(Time::from_nanos(5_000_000), 0, 0);
+        commands.at(Time::from_nanos(700_000_000), 1, 7);
+    }
+
+    fn observe(&mut self, event: Record<u32>, commands: &mut Commands<Echo>) {
+        self.heard.push((event.at.as_nanos() / 1_000_000, event.host, event.event));
+        if event.event == 0 {
+            // In the past: it takes effect at once.
+            commands.at(Time::ZERO, 1, 5);
+        }
+    }
+
+    fn progress(&self, now: Time) -> Progress {
+        Progress { share: now.as_nanos() as f64 / 1e9, ..Progress::default() }
+    }
+
+    fn measured(self, world: &mut dyn World<Echo>) -> Result<Measurements, RunError> {
+        let frames = world.traffic()?.iter().map(|stats| stats.frames_sent.frames).collect();
+        let figures = Figures { heard: self.heard, counters: world.counters()?, frames };
+        Measurements::new(world, &figures, Vec::new())
+    }
+}
+
+fn scenario(faults: &str) -> samara_spec::Loaded {
+    const FAMILY: Family = Family {
+        spec: &FamilySpec {
+            section: "echoes",
+            content: PartType::of::<Echoes>(),
+            protocols: &[ProtocolKind::of::<Echoes>("echo")],
+            unused: &[NO_CHANNELS, NO_UNSENT],
+            check: check::<Echoing>,
+            ..FamilySpec::BASE
+        },
+        metrics: Figures::METRICS,
+        runs: |_| Runs::of::<Echoing>(),
+        ..Family::BASE
+    };
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| register(FAMILY));
+    let text = format!(
+        "[scenario]\nname = \"x\"\n[network]\nnodes = 2\ntopology = {{ kind = \"full-mesh\" }}\n[echoes]\n{faults}"
+    );
+    load_source("x.toml", &text, Inputs::default(), &Overrides::default()).unwrap()
+}
+
+// ---- hosts that answer at once, on a clock that never waits ----
+
+/// How a host misbehaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Host 1 answers no order to sync.
+    Silent,
+    /// Host 1 answers an order to sync with garbage.
+    Garbled,
+}
+
+struct Hosts {
+    fault: Fault,
+    now: Time,
+    /// Commands with their times, and whether the host runs; `None` while it does not.
+    pending: Vec<Option<Vec<(u64, u32)>>>,
+    lines: VecDeque<(u32, String)>,
+    /// Number of processes of each host.
+    lives: Vec<u64>,
+}
+
+impl Hosts {
+    fn new(fault: Fault) -> Self {
+        Self { fault, now: Time::ZERO, pending: vec![None; 2], lines: VecDeque::new(), lives: vec![0; 2] }
+    }
+
+    fn tell(&mut self, host: u32, told: &Told<u32, u64>) {
+        self.lines.push_back((host, serde_json::to_string(told).unwrap()));
+    }
+
+    /// Carries out the commands until now, in an order that is not that of time.
+    fn act(&mut self) {
+        let now = self.now.as_nanos();
+        for host in [1, 0] {
+            let Some(pending) = &mut self.pending[host as usize] else { continue };
+            let due: Vec<_> = pending.extract_if(.., |(at, _)| *at <= now).collect();
+            for (at_ns, event) in due {
+                self.tell(host, &Told::Event { at_ns, event });
+            }
+        }
+    }
+}
+
+impl Fleet for Hosts {
+    fn begin(&mut self) -> Result<(), RunError> {
+        self.pending = vec![Some(Vec::new()); 2];
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn order(&mut self, host: u32, line: &str) -> Result<(), RunError> {
+        let now = self.now.as_nanos();
+        let pending = self.pending[host as usize].as_mut().expect("only hosts that run have orders");
+        match serde_json::from_str(line).unwrap() {
+            Order::Command { at_ns, command } => pending.push((at_ns.max(now), command)),
+            Order::Sync(_) if host == 1 && self.fault == Fault::Silent => {}
+            Order::Sync(_) if host == 1 && self.fault == Fault::Garbled => {
+                self.lines.push_back((1, "{\"synced\":".to_owned()));
+            }
+            Order::Sync(number) => {
+                self.act();
+                self.tell(host, &Told::Synced(number));
+            }
+            Order::Look => {
+                let looked = Looked {
+                    counters: 10 * u64::from(host) + self.lives[host as usize],
+                    frames_sent: 1,
+                    payload_bytes_sent: 0,
+                    control_bytes_sent: 0,
+                    frames_received: 0,
+                    payload_bytes_received: 0,
+                    control_bytes_received: 0,
+                    bytes_sent: 0,
+                    bytes_received: 0,
+                    withdrawn: 0,
+                    owed: 0,
+                    late_ns: vec![1_000_000],
+                };
+                self.tell(host, &Told::Looked(Box::new(looked)));
+            }
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, until: Time) -> Result<Option<(u32, String)>, RunError> {
+        if self.lines.is_empty() {
+            self.now = self.now.max(until);
+            self.act();
+        }
+        Ok(self.lines.pop_front())
+    }
+
+    fn kill(&mut self, host: u32, _: bool) -> Result<(), RunError> {
+        self.pending[host as usize] = None;
+        self.lives[host as usize] += 1;
+        Ok(())
+    }
+
+    fn freeze(&mut self, host: u32) -> Result<(), RunError> {
+        self.kill(host, true)
+    }
+
+    fn start(&mut self, host: u32) -> Result<(), RunError> {
+        self.pending[host as usize] = Some(Vec::new());
+        Ok(())
+    }
+
+    fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {
+        Ok(None)
+    }
+
+    fn failed(&mut self, host: u32, why: &str) -> RunError {
+        RunError::Failed(format!("host {host}: {why}"))
+    }
+}
+
+fn run(faults: &str, fault: Fault) -> Result<(Value, Vec<f64>), RunError> {
+    let loaded = scenario(faults);
+    let options = RunOptions::new(1, &loaded.inputs);
+    let (measured, late_ms) = run_on(&loaded.points[0], options, &mut Hosts::new(fault), |_| {})?;
+    Ok((measured.outcome().run.metrics, late_ms))
+}
+
+#[test]
+fn events_of_all_hosts_are_observed_in_the_order_of_time() {
+    let (metrics, late_ms) = run("", Fault::None).unwrap();
+    // The answer to the event of host 0 goes out after the first slice.
+    let heard = serde_json::json!([[5, 0, 0], [10, 1, 1], [100, 1, 5], [700, 1, 7]]);
+    assert_eq!(metrics["heard"], heard);
+    assert_eq!(metrics["counters"], serde_json::json!([0, 10]));
+    assert_eq!(metrics["frames"], serde_json::json!([1, 1]));
+    assert!(late_ms.len() > 2 && late_ms.iter().all(|late| *late == 1.0), "{late_ms:?}");
+}
+
+#[test]
+fn a_process_that_starts_again_gets_the_commands_that_are_due_later() {
+    for kind in ["crash", "vanish"] {
+        let faults =
+            format!("[[fault]]\nkind = \"{kind}\"\nat = \"200 ms\"\nuntil = \"400 ms\"\nnodes = [1]\n");
+        let (metrics, _) = run(&faults, Fault::None).unwrap();
+        let heard = serde_json::json!([[5, 0, 0], [10, 1, 1], [100, 1, 5], [700, 1, 7]]);
+        assert_eq!(metrics["heard"], heard, "{kind}");
+        // Counters are those of the process, traffic that of the host.
+        assert_eq!(metrics["counters"], serde_json::json!([0, 11]), "{kind}");
+        assert_eq!(metrics["frames"], serde_json::json!([1, 2]), "{kind}");
+    }
+    let faults = "[[fault]]\nkind = \"crash\"\nat = \"200 ms\"\nnodes = [1]\n";
+    let (metrics, _) = run(faults, Fault::None).unwrap();
+    assert_eq!(metrics["heard"], serde_json::json!([[5, 0, 0], [10, 1, 1], [100, 1, 5]]));
+    // Those of its last look.
+    assert_eq!(metrics["counters"], serde_json::json!([0, 10]));
+}
+
+#[test]
+fn a_host_that_hangs_or_garbles_is_named() {
+    let error = run("", Fault::Silent).unwrap_err().to_string();
+    assert_eq!(error, "host 1: it did not answer within 30 s");
+    let error = run("", Fault::Garbled).unwrap_err().to_string();
+    assert!(error.starts_with("host 1: it said \"{\\\"synced\\\":\": EOF while parsing"), "{error}");
+}
+
+#[test]
+fn faults_that_processes_do_not_have_are_refused() {
+    let faults = "[[fault]]\nkind = \"flood\"\nat = \"200 ms\"\nnodes = [1]\n";
+    let error = run(faults, Fault::None).unwrap_err().to_string();
+    assert!(error.starts_with("fault: hosts can crash, vanish, leave"), "{error}");
+}

@@ -1,0 +1,383 @@
+//! The processes of the hosts of a run, each with its channel, and the network between them.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use samara_engine::Time;
+use samara_lab::network::Hosts;
+use samara_lab::processes::{Fleet, Listen, Order, Told, ignored};
+use samara_lab::run::{Progress, RunError, RunOptions, run_on};
+use samara_lab::statistics::Statistics;
+use samara_sim::HostStats;
+use samara_spec::Point;
+use serde::de::IgnoredAny;
+
+use crate::process::{Usage, tail};
+use crate::rivals::Rivals;
+use crate::run::{Done, Options, emulated, real_run, starved, unix_ns};
+use crate::wire::{self, PORT, Wire};
+use crate::{TestbedError, live};
+
+/// Lines of hosts that may wait for the coordinator. A host that is further ahead waits.
+const LINES_MAX: usize = 1 << 18;
+/// The longest line of a host.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+/// The longest wait for a line before a look at interrupts and resources.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time from the last host that listens to the start of the run, in which all learn of it.
+const LEAD: Duration = Duration::from_secs(1);
+
+/// The command line that starts one host of a run: a program and its arguments, before the number of
+/// the host.
+#[derive(Clone, Debug)]
+pub struct HostProgram {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
+/// What the thread of a process heard.
+enum Heard {
+    Line(String),
+    TooLong,
+    End,
+}
+
+/// A host, the number of its process, and what that said.
+type Said = (u32, u64, Heard);
+
+/// A process of a host. Dropping it kills the process.
+struct HostProcess {
+    child: Child,
+    orders: Sender<String>,
+    log: PathBuf,
+    usage: Usage,
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One host: its processes, and which of them is current.
+#[derive(Default)]
+struct Host {
+    process: Option<HostProcess>,
+    /// The number of its processes so far. What earlier ones said last is not heard any more.
+    lives: u64,
+    /// Whether the process is frozen.
+    is_frozen: bool,
+}
+
+/// The processes of all hosts of a run.
+struct Processes<'a> {
+    options: Options<'a>,
+    hosts: Vec<Host>,
+    wire: Wire,
+    rivals: Rivals,
+    lines: (SyncSender<Said>, Receiver<Said>),
+    /// Lines of hosts that came while the fleet waited for others.
+    early: VecDeque<(u32, String)>,
+    token: String,
+    start_unix_ns: u64,
+    ready: Duration,
+    sampled: Instant,
+}
+
+impl<'a> Processes<'a> {
+    fn new(point: &'a Point, hosts: &Hosts, options: Options<'a>) -> Result<Self, TestbedError> {
+        let wire = Wire::new(&point.scenario, hosts, point.seed)?;
+        let rivals = Rivals::new(&point.scenario, hosts, point.seed, &wire)?;
+        Ok(Self {
+            options,
+            hosts: hosts.configs.iter().map(|_| Host::default()).collect(),
+            wire,
+            rivals,
+            lines: sync_channel(LINES_MAX),
+            early: VecDeque::new(),
+            token: token()?,
+            start_unix_ns: u64::MAX,
+            ready: Duration::ZERO,
+            sampled: Instant::now(),
+        })
+    }
+
+    /// Starts a process for a host, which plans its run and waits for orders.
+    fn spawn(&mut self, host: u32) -> Result<(), TestbedError> {
+        let directory = self.options.nodes.join(format!("host-{host}"));
+        let at = |path: &Path| TestbedError::io(path.display().to_string());
+        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        let lives = self.hosts[host as usize].lives;
+        let log = directory.join(if lives == 0 { "log.txt".to_owned() } else { format!("log-{lives}.txt") });
+        let file = File::create(&log).map_err(at(&log))?;
+        let HostProgram { program, arguments } = self.options.host;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(host.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .spawn()
+            .map_err(TestbedError::io(format!("starting {}", program.display())))?;
+        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both are pipes")
+        };
+        let (orders, queue) = channel::<String>();
+        let lines = self.lines.0.clone();
+        // Both threads end with the process, or with this fleet.
+        std::thread::spawn(move || queue.iter().try_for_each(|line| stdin.write_all(line.as_bytes())));
+        std::thread::spawn(move || {
+            let mut stdout = BufReader::new(stdout);
+            loop {
+                let heard = hear(&mut stdout);
+                let is_last = !matches!(heard, Heard::Line(_));
+                if lines.send((host, lives, heard)).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let state = &mut self.hosts[host as usize];
+        state.is_frozen = false;
+        state.process = Some(HostProcess { child, orders, log, usage: Usage::default() });
+        Ok(())
+    }
+
+    /// Lets the process of a host listen, and waits until it does.
+    fn listen(&mut self, hosts: &[u32], is_restart: bool) -> Result<(), RunError> {
+        for host in hosts.iter().copied() {
+            let address = |ip| SocketAddr::from((ip, PORT));
+            let peers = 0..self.hosts.len() as u32;
+            let listen = Listen {
+                host,
+                address: address(self.wire.own(host)),
+                peers: peers.map(|peer| address(self.wire.dialled(host, peer))).collect(),
+                token: self.token.clone(),
+                restart: is_restart,
+            };
+            self.say(host, &Order::<()>::Listen(listen))?;
+        }
+        let mut silent = hosts.to_vec();
+        let deadline = Instant::now() + self.options.ready_timeout;
+        while let Some(first) = silent.first().copied() {
+            let Some((host, line)) = self.next(deadline)? else {
+                let within = self.options.ready_timeout;
+                return Err(self.failed(first, &format!("it did not listen within {within:?}")));
+            };
+            match serde_json::from_str::<Told<IgnoredAny, IgnoredAny>>(&line) {
+                Ok(Told::Ready { host: said }) if said == host => silent.retain(|silent| *silent != host),
+                Ok(Told::Ready { host: said }) => {
+                    return Err(self.failed(host, &format!("it calls itself host {said}")));
+                }
+                _ if silent.contains(&host) => {
+                    let start: String = line.chars().take(200).collect();
+                    return Err(self.failed(host, &format!("it said {start:?} before it listened")));
+                }
+                _ => self.early.push_back((host, line)),
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, host: u32, order: &Order<()>) -> Result<(), RunError> {
+        let line = serde_json::to_string(order).map_err(|error| RunError::Failed(error.to_string()))?;
+        self.order(host, &line)
+    }
+
+    /// Waits for the next line of a process that is current.
+    fn next(&mut self, deadline: Instant) -> Result<Option<(u32, String)>, RunError> {
+        loop {
+            if self.options.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                return Err(RunError::Interrupted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.1.recv_timeout(left.min(LOOK_EVERY)) {
+                Ok((host, life, heard)) if life == self.hosts[host as usize].lives => match heard {
+                    Heard::Line(line) => return Ok(Some((host, line))),
+                    Heard::TooLong => {
+                        let why = format!("it wrote a line of more than {LINE_BYTES_MAX} bytes");
+                        return Err(self.failed(host, &why));
+                    }
+                    Heard::End => return Err(self.ended(host)),
+                },
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if left > LOOK_EVERY => {}
+                Err(_) => return Ok(None),
+            }
+            if self.sampled.elapsed() >= 5 * LOOK_EVERY {
+                self.sample();
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        self.sampled = Instant::now();
+        for process in self.hosts.iter_mut().filter_map(|host| host.process.as_mut()) {
+            process.usage.sample(process.child.id());
+        }
+    }
+
+    fn ended(&mut self, host: u32) -> RunError {
+        let Some(process) = &mut self.hosts[host as usize].process else {
+            return RunError::Failed(format!("host {host} does not run"));
+        };
+        let status = process.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let (log, tail) = (process.log.clone(), tail(&process.log));
+        RunError::Failed(TestbedError::Ended { node: host, phase: "run", status, log, tail }.to_string())
+    }
+
+    /// Returns the use of resources of each host.
+    fn usage(&mut self) -> Vec<Usage> {
+        self.sample();
+        self.hosts.iter().filter_map(|host| host.process.as_ref()).map(|process| process.usage).collect()
+    }
+
+    fn time(&self, at: Time) -> Instant {
+        let at = self.start_unix_ns.saturating_add(at.as_nanos());
+        Instant::now() + Duration::from_nanos(at.saturating_sub(unix_ns()))
+    }
+}
+
+/// Returns 16 random bytes in hexadecimal.
+fn token() -> Result<String, TestbedError> {
+    let mut bytes = [0_u8; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(TestbedError::io("random numbers"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Reads the next line, of bounded length.
+fn hear(stdout: &mut impl BufRead) -> Heard {
+    let mut line = String::new();
+    match stdout.by_ref().take(LINE_BYTES_MAX).read_line(&mut line) {
+        Ok(0) | Err(_) => Heard::End,
+        Ok(_) if line.ends_with('\n') => Heard::Line(line),
+        Ok(len) if len as u64 == LINE_BYTES_MAX => Heard::TooLong,
+        Ok(_) => Heard::End,
+    }
+}
+
+impl Fleet for Processes<'_> {
+    fn begin(&mut self) -> Result<(), RunError> {
+        let failed = |error: TestbedError| RunError::Failed(error.to_string());
+        let all: Vec<u32> = (0..self.hosts.len() as u32).collect();
+        let began = Instant::now();
+        all.iter().try_for_each(|host| self.spawn(*host)).map_err(failed)?;
+        self.listen(&all, false)?;
+        self.ready = began.elapsed();
+        self.start_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
+        all.iter().try_for_each(|host| self.say(*host, &Order::Begin { at_unix_ns: self.start_unix_ns }))?;
+        self.rivals.begin(self.start_unix_ns).map_err(failed)
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(unix_ns().saturating_sub(self.start_unix_ns))
+    }
+
+    fn order(&mut self, host: u32, line: &str) -> Result<(), RunError> {
+        let process = self.hosts[host as usize].process.as_ref();
+        let passed = process.is_some_and(|process| process.orders.send(format!("{line}\n")).is_ok());
+        if passed { Ok(()) } else { Err(self.ended(host)) }
+    }
+
+    fn heard(&mut self, until: Time) -> Result<Option<(u32, String)>, RunError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        self.next(self.time(until))
+    }
+
+    fn kill(&mut self, host: u32, is_to_start: bool) -> Result<(), RunError> {
+        let state = &mut self.hosts[host as usize];
+        state.process = None;
+        state.lives += 1;
+        if is_to_start {
+            self.spawn(host).map_err(|error| RunError::Failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn freeze(&mut self, host: u32) -> Result<(), RunError> {
+        let state = &mut self.hosts[host as usize];
+        state.is_frozen = true;
+        if let Some(process) = &state.process {
+            // If the process has ended, the next line says so.
+            let _ = kill(Pid::from_raw(process.child.id() as i32), Signal::SIGSTOP);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, host: u32) -> Result<(), RunError> {
+        if self.hosts[host as usize].is_frozen {
+            self.kill(host, true)?;
+        }
+        self.listen(&[host], true)?;
+        self.say(host, &Order::Begin { at_unix_ns: self.start_unix_ns })
+    }
+
+    fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {
+        let Wire::Relay(relay) = &mut self.wire else { return Ok(None) };
+        let report = relay.report().map_err(|error| RunError::Failed(error.to_string()))?;
+        let zero = samara_emulation::HostCounters::default();
+        let counted = |counters: &samara_emulation::HostCounters| {
+            let mut stats = HostStats::default();
+            emulated(&mut stats, &zero, counters);
+            stats
+        };
+        Ok(Some(report.hosts.iter().take(self.hosts.len()).map(counted).collect()))
+    }
+
+    fn failed(&mut self, host: u32, why: &str) -> RunError {
+        let Some(process) = &self.hosts[host as usize].process else {
+            return RunError::Failed(format!("host {host}: {why}"));
+        };
+        let (log, tail) = (process.log.clone(), tail(&process.log));
+        let error = TestbedError::Silent { node: host, phase: "run", reason: why.to_owned(), log, tail };
+        RunError::Failed(error.to_string())
+    }
+}
+
+/// Runs a point on hosts in processes.
+pub(crate) fn run(
+    point: &Point,
+    hosts: &Hosts,
+    options: Options<'_>,
+    mut progress: impl FnMut(&str, Progress),
+) -> Result<Done, TestbedError> {
+    let mut doubts = wire::prepare(&point.scenario, options.private_network);
+    doubts.extend(ignored(&point.scenario));
+    progress("starting hosts", live::at(0.0));
+    let mut fleet = Processes::new(point, hosts, options)?;
+    let how = RunOptions { stop: options.stop, ..RunOptions::new(1, options.inputs) };
+    let ran = run_on(point, how, &mut fleet, |done| progress("running", done));
+    let (measured, late_ms) = ran.map_err(|error| match error {
+        RunError::Failed(why) => TestbedError::Scenario(why),
+        RunError::Interrupted => TestbedError::Interrupted,
+    })?;
+    let elapsed = fleet.now();
+    let rivals = fleet.rivals.end()?;
+    progress("stopping hosts", live::at(1.0));
+    let usage = fleet.usage();
+    let relay = match &mut fleet.wire {
+        Wire::Loopback => None,
+        Wire::Relay(relay) => Some(relay.report()?),
+    };
+    doubts.extend(relay.as_ref().map(samara_emulation::RelayReport::doubts).unwrap_or_default());
+    let waited = usage.iter().map(|usage| usage.waited).sum::<Duration>() / usage.len().max(1) as u32;
+    doubts.extend(starved(waited, elapsed.as_nanos()));
+    let programs = vec!["samara host".to_owned()];
+    let mut real = real_run(programs, &usage, fleet.ready, relay.as_ref());
+    real.publish_error_ms = Statistics::of(&late_ms);
+    real.doubts = doubts;
+    Ok(Done { measured, real, rivals })
+}
