@@ -47,7 +47,8 @@ impl DaisyConfig {
     }
 }
 
-/// A frame between neighbours. There is no wire format: these frames exist only in simulations.
+/// A frame between neighbours. It has no wire format of its own: only simulations and hosts of
+/// experiments have these frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum DaisyFrame {

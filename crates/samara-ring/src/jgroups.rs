@@ -133,7 +133,8 @@ impl Multicast {
     }
 }
 
-/// A frame between members. There is no wire format: these frames exist only in simulations.
+/// A frame between members. It has no wire format of its own: only simulations and hosts of
+/// experiments have these frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
 pub enum JgroupsFrame {
