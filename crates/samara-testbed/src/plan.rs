@@ -56,6 +56,11 @@ impl Wanted {
         let nodes = scenario.network.nodes;
         let hosts = network::hosts(scenario, inputs, nodes, point.seed)?;
         possible(scenario)?;
+        if let Some(key) = needs_hosts(scenario, &hosts) {
+            return Err(format!(
+                "{key}: samara node does not have it; remove it, or use samara testbed or samara run"
+            ));
+        }
         let (graph, custody) = network::graph(scenario, inputs, point.seed)?;
         if scenario.find::<Transactions>().is_some() {
             let job = Job::Transactions { roles: roles(scenario, point.seed) };
@@ -215,35 +220,38 @@ pub(crate) fn patience(scenario: &Scenario) -> Span {
     }
 }
 
-/// Returns true if a scenario needs hosts, since `samara node` lacks its protocol, its faults, or what
-/// the simulated application does.
-pub(crate) fn is_for_hosts(scenario: &Scenario, hosts: &Hosts) -> bool {
+/// Returns the key for which a scenario needs hosts, since `samara node` lacks its protocol, its faults,
+/// or what the simulated application does; `None` if nodes have all of it.
+pub(crate) fn needs_hosts(scenario: &Scenario, hosts: &Hosts) -> Option<&'static str> {
     if scenario.find::<Mix>().is_some() {
-        return false;
+        return None;
     }
     let has_node = ["gossipsub", "cat"].contains(&scenario.selected.protocol())
         && (scenario.find::<Columns>().is_some()
             || scenario.find::<Messages>().is_some()
             || scenario.find::<Transactions>().is_some());
-    let columns = scenario.find::<Columns>().is_some_and(|workload| {
-        let of_cells = |cells: &Cells| cells.upgraded.fraction() < 1.0 || !cells.deployed.is_zero();
-        let of_pieces = |pieces: &Pieces| {
-            let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
-            pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())
-        };
-        workload.observer
-            || workload.repair.is_some()
-            || workload.rows > 0
-            || workload.cells.as_ref().is_some_and(of_cells)
-            || workload.pieces.as_ref().is_some_and(of_pieces)
-    });
-    let beats = scenario.find::<Parameters>().is_some_and(|gossip| gossip.heartbeat_order.is_some());
-    !has_node
-        || columns
-        || beats
-        || scenario.faults.iter().any(|fault| !fault.kind.is_rival())
-        || hosts.validation.iter().any(|time| !time.is_zero())
-        || scenario.network.stalled_periods.fraction() > 0.0
+    let columns = |has: fn(&Columns) -> bool| scenario.find::<Columns>().is_some_and(has);
+    let of_pieces = |pieces: &Pieces| {
+        let shares = [pieces.withholding, pieces.silent, pieces.spoofing];
+        pieces.omitted > 0 || shares.iter().any(|share| !share.is_zero())
+    };
+    let pieces = scenario.find::<Columns>().and_then(|workload| workload.pieces.as_ref());
+    let cells = scenario.find::<Columns>().and_then(|workload| workload.cells.as_ref());
+    let gossip = scenario.find::<Parameters>();
+    let needs = [
+        (!has_node, "protocol.kind"),
+        (scenario.faults.iter().any(|fault| !fault.kind.is_rival()), "fault"),
+        (columns(|workload| workload.observer), "columns.observer"),
+        (columns(|workload| workload.repair.is_some()), "columns.repair"),
+        (columns(|workload| workload.rows > 0), "columns.rows"),
+        (cells.is_some_and(|cells: &Cells| cells.upgraded.fraction() < 1.0), "columns.cells.upgraded"),
+        (cells.is_some_and(|cells: &Cells| !cells.deployed.is_zero()), "columns.cells.deployed"),
+        (pieces.is_some_and(of_pieces), "columns.pieces"),
+        (hosts.validation.iter().any(|time| !time.is_zero()), "network.validation_time"),
+        (scenario.network.stalled_periods.fraction() > 0.0, "network.stalled_periods"),
+        (gossip.is_some_and(|gossip| gossip.heartbeat_order.is_some()), "protocol.heartbeat_order"),
+    ];
+    needs.iter().find(|(is_needed, _)| *is_needed).map(|(_, key)| *key)
 }
 
 /// Rejects everything that only a simulation can do.

@@ -26,7 +26,7 @@ use serde_json::json;
 use crate::client::{Client, Metrics};
 use crate::collect::{self, Events};
 use crate::fleet::{self, HostProgram};
-use crate::plan::{Job, Wanted, is_for_hosts, patience};
+use crate::plan::{Job, Wanted, needs_hosts, patience};
 use crate::process::{NodeProcess, Usage};
 use crate::rivals::{self, Rivals};
 use crate::wire::{self, Wire, multiaddr};
@@ -101,7 +101,7 @@ pub const SAMARA: &str = "samara";
 /// The scenario has something that exists in the simulator only.
 pub fn check(point: &Point, inputs: &Inputs, programs: &[NodeProgram]) -> Result<(), TestbedError> {
     let checked = rivals::possible(&point.scenario).and_then(|()| {
-        if is_for_hosts(&point.scenario, &hosts(point, inputs)?) {
+        if needs_hosts(&point.scenario, &hosts(point, inputs)?).is_some() {
             processes::check(&point.scenario)?;
             if programs.iter().any(|program| program.name != SAMARA) {
                 return Err(format!(
@@ -146,7 +146,7 @@ fn run_nodes(
         return mix::run(point, options, &mut share);
     }
     let emulated = hosts(point, options.inputs).map_err(TestbedError::Scenario)?;
-    if is_for_hosts(&point.scenario, &emulated) {
+    if needs_hosts(&point.scenario, &emulated).is_some() {
         return fleet::run(point, &emulated, options, progress);
     }
     let stop = Stop(options.stop);
