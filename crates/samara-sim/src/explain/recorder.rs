@@ -261,7 +261,7 @@ impl Recorder {
     /// Records a packet on the uplink. `is_lost` says whether the network loses it.
     pub(crate) fn sent(&mut self, slot: u32, order: u32, (start, end): (u64, u64), is_lost: bool) {
         let Some(Leaving { rank, again, complete }) = self.leaving.take() else {
-            self.uplink.send(Packet { slot, batch: None, again: false, start, end }, None);
+            self.uplink.send(Packet { slot: None, batch: None, again: false, start, end }, None);
             return;
         };
         if again || is_lost {
@@ -273,7 +273,7 @@ impl Recorder {
         }
         let Some(Some(link)) = self.links.get_mut(slot as usize) else {
             // Nobody has waited for the link so far.
-            self.uplink.send(Packet { slot, batch: None, again, start, end }, None);
+            self.uplink.send(Packet { slot: None, batch: None, again, start, end }, None);
             return;
         };
         let mut oldest = link.waiting.front().map(|front| &**front).into_iter().chain(&link.gone);
@@ -291,7 +291,8 @@ impl Recorder {
             link.own.1 += end - start;
         }
         let own = link.own.1;
-        self.uplink.send(Packet { slot, batch, again, start, end }, Some(&mut link.time));
+        let packet = Packet { slot: Some(slot), batch, again, start, end };
+        self.uplink.send(packet, Some(&mut link.time));
         if !again {
             for (place, trace) in complete.iter().enumerate() {
                 self.complete(slot, trace, (order, end), if place == 0 { own } else { end - start });

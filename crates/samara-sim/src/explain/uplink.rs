@@ -13,6 +13,7 @@ pub(super) struct Busy {
 impl Busy {
     /// Adds a period that does not begin before the end of the last one.
     pub(super) fn add(&mut self, start: u64, end: u64) {
+        debug_assert!(self.periods.last().is_none_or(|last| last.1 <= start), "periods overlap");
         match self.periods.last_mut() {
             Some(last) if last.1 == start => last.1 = end,
             _ => self.periods.push((start, end, self.total)),
@@ -61,7 +62,8 @@ pub(super) struct Counters {
 /// The last packet that an uplink took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
-    pub(super) slot: u32,
+    /// The link whose [`LinkTime`] counts the packet. An acknowledgement counts for none.
+    pub(super) slot: Option<u32>,
     pub(super) batch: Option<u64>,
     pub(super) again: bool,
     pub(super) start: u64,
@@ -100,23 +102,27 @@ impl LinkTime {
     pub(super) fn counters(&self, uplink: &Uplink, now: u64, slot: u32, batch: Option<u64>) -> Counters {
         let last = &uplink.last;
         let ahead = last.end.saturating_sub(last.start.max(now));
-        let of_link = if last.slot == slot { ahead } else { 0 };
+        let of_link = if last.slot == Some(slot) { ahead } else { 0 };
         let known = batch.and_then(|batch| self.batches.iter().rev().find(|(known, _)| *known == batch));
         let sent = known.map_or(0, |(_, busy)| *busy);
         let is_batch = batch.is_some() && last.batch == batch && !last.again;
         Counters {
             uplink: uplink.busy.until(now),
-            link: self.link.saturating_sub(of_link),
-            again: self.again - if last.again { of_link.min(self.again) } else { 0 },
+            link: self.link - of_link,
+            again: self.again - if last.again { of_link } else { 0 },
             batch: sent - if is_batch { of_link.min(sent) } else { 0 },
         }
     }
 }
 
 impl Uplink {
-    /// Takes a packet; `link` is the time of its link, if anybody needs it.
+    /// Takes a packet; `link` is the time of its link, if anybody needs it. A packet that takes no time
+    /// may have been dropped before the uplink, while the last one still leaves.
     pub(super) fn send(&mut self, packet: Packet, link: Option<&mut LinkTime>) {
         let Packet { batch, again, start, end, .. } = packet;
+        if start == end {
+            return;
+        }
         self.busy.add(start, end);
         self.last = packet;
         let Some(link) = link else { return };
@@ -155,5 +161,18 @@ mod tests {
         assert_eq!([busy.until(30), busy.until(45)], [15, 20], "the total outlives forgotten periods");
         assert!(busy.forget(60));
         assert_eq!(busy.until(60), 25);
+    }
+
+    #[test]
+    fn acknowledgements_and_dropped_packets_are_no_time_of_their_link() {
+        let (mut uplink, mut link) = (Uplink::default(), LinkTime::default());
+        let packet = |slot, start, end| Packet { slot, batch: Some(9), again: false, start, end };
+        let of_link = |uplink: &Uplink, link: &LinkTime, now| link.counters(uplink, now, 3, Some(9)).link;
+        uplink.send(packet(Some(3), 10, 20), Some(&mut link));
+        assert_eq!(of_link(&uplink, &link, 14), 4, "a packet that leaves counts up to now");
+        uplink.send(packet(Some(3), 15, 15), Some(&mut link));
+        assert_eq!(of_link(&uplink, &link, 16), 6, "a packet that was dropped changes nothing");
+        uplink.send(packet(None, 20, 30), None);
+        assert_eq!([of_link(&uplink, &link, 25), of_link(&uplink, &link, 40)], [10, 10]);
     }
 }

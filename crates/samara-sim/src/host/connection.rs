@@ -261,11 +261,15 @@ impl<F: Frame> Host<F> {
     /// sockets of a dead host stay silent until the peer's keep-alive notices.
     pub(super) fn say_goodbye(&mut self, now: u64, slot: u32, silent: bool, world: &World<F>) {
         let sent = self.outgoing.len();
-        // Nothing leaves the queues of a dead host.
+        // Nothing leaves the queues of a dead host: what its peers notice occupies no uplink.
         let line = self.fair_uplink.take_if(|_| silent);
+        let explained = self.explained.take_if(|_| silent);
         self.transmit_packet(now, slot, (0, 0), Body::Close, world);
         if line.is_some() {
             (self.fair_uplink, self.uplink_free_at) = (line, 0);
+        }
+        if explained.is_some() {
+            self.explained = explained;
         }
         if silent {
             let wait = world.config.transport.dead_peer_timeout.as_nanos() as u64;

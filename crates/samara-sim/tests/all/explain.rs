@@ -155,6 +155,34 @@ fn data_behind_their_connection_wait_in_the_queue_of_the_uplink() {
     assert_parts(parts(&arrivals, 1, 7), &expected);
 }
 
+/// A packet that a full queue drops does not occupy the uplink on which another one leaves, and the
+/// acknowledgements between them are not data of their link.
+#[test]
+fn packets_that_a_full_queue_drops_move_no_times() {
+    let tcp = TcpConfig { initial_window: 1000, ..tcp() };
+    let nic = NicDiscipline::DropTail(QueueSize::Bytes(8_000));
+    let config = SimConfig { nic, ..config(5, bare(Some(tcp))) };
+    let mut sim = network(config, hosts(2, 8 * MBIT), &[(0, 1)]);
+    explain(&mut sim);
+    for id in 0..20 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let at = START + Duration::from_micros(id * 4_700);
+            sim.command(at, from, Say::To { hosts: vec![to], id: 100 * u64::from(from) + id, len: 6_001 });
+        }
+    }
+    run(&mut sim, Time::from_secs(60));
+    assert!(sim.stats(0).drops.uplink_full.packets > 10, "{:?}", sim.stats(0).drops);
+    let arrivals = sim.take_arrivals();
+    for id in 0..20 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let at = START.as_nanos() + id * 4_700_000;
+            let item = 100 * u64::from(from) + id;
+            let path = arrivals.path(to, item, Origin { host: from, at }).expect("it arrives");
+            assert_eq!(at + parts_of(&path).total(), arrivals.get(to, item).unwrap().at, "{path:?}");
+        }
+    }
+}
+
 #[test]
 fn data_in_a_connection_wait_for_its_window_and_not_for_other_links() {
     let arrivals = arrivals(star_behind_queue(11, tcp()), |sim| {
