@@ -713,6 +713,13 @@ impl Checks<'_> {
                 }
                 _ => {}
             }
+            let loses = matches!(fault.kind, FaultKind::Cut | FaultKind::Partition);
+            if loses && scenario.transport.kind == TransportKind::Ideal {
+                self.wrong(
+                    &key("kind"),
+                    "loses packets, but the ideal transport does not retransmit; use transport.kind = \"tcp\" or another",
+                );
+            }
             if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
                 let section = scenario.family().section;
                 let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");

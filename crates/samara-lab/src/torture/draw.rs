@@ -210,6 +210,12 @@ impl Draw {
     }
 
     fn add(&mut self, fault: toml::Table) {
+        // The ideal transport does not repeat what such faults lose.
+        let loses = matches!(fault["kind"].as_str(), Some("cut" | "partition"));
+        let transport = get(&self.table, "transport.kind").and_then(toml::Value::as_str);
+        if loses && transport == Some("ideal") {
+            self.set("transport.kind", "tcp");
+        }
         let faults = self.table.entry("fault").or_insert_with(|| toml::Value::Array(Vec::new()));
         if let toml::Value::Array(faults) = faults {
             faults.push(fault.into());

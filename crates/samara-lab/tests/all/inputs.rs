@@ -445,6 +445,12 @@ fn losses_of_pairs_reach_the_simulator() {
         error(&ideal, Inputs::default().with("pairs", pairs))
             .contains("the ideal transport does not retransmit")
     );
+    for kind in ["cut", "partition"] {
+        let fault = format!("[[fault]]\nkind = \"{kind}\"\nat = \"1 s\"\nuntil = \"2 s\"\nnodes = [1]\n");
+        let text = scenario("", MESSAGES, &format!("[transport]\nkind = \"ideal\"\n{fault}"));
+        let refusal = error(&text, Inputs::default());
+        assert!(refusal.contains("fault.0.kind: loses packets, but the ideal transport"), "{refusal}");
+    }
 }
 
 proptest! {

@@ -407,10 +407,11 @@ impl<F: Frame> Host<F> {
             return;
         }
         if is_lost {
-            self.stats.drops.random.add(packets, len);
             if !is_close {
+                self.stats.drops.random.add(packets, len);
                 return;
             }
+            // It stands for the timeout of the peer, and counts as received then.
             packet.arrive += world.config.transport.dead_peer_timeout.as_nanos() as u64;
         }
         self.outgoing.push(packet);

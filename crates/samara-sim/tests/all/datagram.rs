@@ -88,6 +88,8 @@ fn lost_farewell_is_noticed_after_the_timeout() {
         let mut sim = pair(config, 100);
         sim.command(START, 0, Say::Close(1));
         let records = run(&mut sim, Time::from_secs(20));
+        let (sent, there) = (sim.stats(0).sent.packets, sim.stats(1).received.packets);
+        assert_eq!(sent, there + sim.stats(0).drops.random.packets, "seed {seed}");
         let down = records.iter().find(|record| record.host == 1 && record.event == Heard::Down { peer: 0 });
         down.map(|record| record.at.as_nanos() / 1_000_000)
     };
