@@ -371,6 +371,10 @@ impl Jgroups {
         &self.metrics
     }
 
+    pub const fn has_left(&self) -> bool {
+        self.has_left
+    }
+
     pub fn view(&self) -> Option<&JgroupsView> {
         self.view.as_deref()
     }

@@ -70,6 +70,8 @@ pub struct Counts {
     /// Nanoseconds in which a view change blocked new messages.
     pub frozen_ns: u64,
     pub queue_drops: u64,
+    /// True if the member has left its group by the protocol.
+    pub has_left: bool,
     /// Number of ignored frames and messages, by cause.
     pub ignored: Vec<(Cause, u64)>,
 }
@@ -174,6 +176,7 @@ impl Broadcasts for Ring {
             installs: metrics.installs,
             frozen_ns: metrics.frozen_ns,
             queue_drops: metrics.refused_frames,
+            has_left: self.has_left(),
             ignored: metrics.ignored_by_cause().map(|(cause, count)| (Cause::Ring(cause), count)).collect(),
         }
     }
@@ -209,6 +212,7 @@ impl Broadcasts for Federation {
     /// Returns the counts of the site's ring, with those of the leaders' ring at a leader.
     fn counts(&self) -> Counts {
         let mut counts = Broadcasts::counts(self.local());
+        counts.has_left = self.has_left();
         if let Some(bridge) = self.bridge().map(Broadcasts::counts) {
             counts.forwarded += bridge.forwarded;
             counts.repaired += bridge.repaired;
@@ -298,6 +302,7 @@ impl Broadcasts for Jgroups {
             forwarded: metrics.forwarded,
             repaired: metrics.resent,
             views: metrics.views,
+            has_left: self.has_left(),
             ignored: vec![(Cause::Stranger, metrics.strangers)],
             ..Counts::default()
         }

@@ -67,6 +67,9 @@ metrics! {
         /// Pairs of a message and a steady member that did not deliver it; the message is from a
         /// member that is steady or that left.
         pub lost: u64 = "pairs", Less, [""];
+        /// Members that a `leave` fault starts again before they have left: their processes end as
+        /// in a crash.
+        pub unfinished_leaves: u64 = "", Less, [];
         /// Repeated deliveries of a message at a member.
         pub duplicates: u64 = "deliveries", Less, [];
         /// Deliveries after later messages of the same origin. In total order, it also counts
@@ -300,6 +303,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         longest_gap_ms: steady.iter().map(|host| members[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,
+        unfinished_leaves: measured.fates.unfinished_leaves,
         duplicates: count(|member| member.totals.duplicates),
         order_violations: count(|member| member.totals.out_of_order) + other_orders as u64,
         disagreements,

@@ -424,6 +424,11 @@ fn findings(report: &Report<'_>) -> Vec<String> {
         let names: Vec<String> = wrong.iter().map(|name| format!("\"{name}\"")).collect();
         format!("Messages were lost, duplicated or out of order in {}.", listed(&names))
     }];
+    let unfinished: f64 = rows.iter().map(|row| row.mean(|m| m.unfinished_leaves as f64)).sum();
+    if unfinished > 0.0 {
+        sentences
+            .push("Members had not left when they were to start again: they count as failed.".to_owned());
+    }
     sentences.extend(gaps(report));
     let gains = rows.iter().filter(|row| gain(row) > 1.05);
     if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {

@@ -142,6 +142,8 @@ pub struct MemberOutcomes {
     pub wrong_from: Vec<u64>,
     /// Whether a host only leaves: its messages must still reach all staying members.
     pub leaves: Vec<bool>,
+    /// Number of hosts that were to leave, and had not when their processes ended: they fail.
+    pub unfinished_leaves: u64,
     /// Start of the time in which a partition separates the host's whole site, in nanoseconds;
     /// `u64::MAX` for none.
     ///
@@ -158,6 +160,7 @@ impl MemberOutcomes {
         let mut fates = Self {
             wrong_from: vec![u64::MAX; nodes],
             leaves: vec![false; nodes],
+            unfinished_leaves: 0,
             cut_from: vec![u64::MAX; nodes],
             last_at: 0,
         };
@@ -361,8 +364,13 @@ impl<B: Broadcasts> Broadcasting<B> {
         if self.ends.last().is_some_and(|(at, _)| *at <= now) {
             let mut counters = world.counters()?;
             while let Some((_, host)) = self.ends.pop_if(|(at, _)| *at <= now) {
-                self.measured.members[host as usize].current =
-                    std::mem::take(&mut counters[host as usize].totals);
+                let Counters { engine, totals } = &mut counters[host as usize];
+                self.measured.members[host as usize].current = std::mem::take(totals);
+                let leaves = &mut self.measured.fates.leaves[host as usize];
+                if *leaves && !engine.has_left {
+                    *leaves = false;
+                    self.measured.fates.unfinished_leaves += 1;
+                }
             }
         }
         Ok(())

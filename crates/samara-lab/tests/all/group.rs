@@ -112,6 +112,18 @@ fn group_survives_failures_leaves_and_joins_without_loss() {
     }
 }
 
+/// A member that is to start again before it has left ends as in a crash.
+#[test]
+fn unfinished_leaves_are_counted_as_failures() {
+    for (until, unfinished) in [("5010 ms", 1), ("10 s", 0)] {
+        let set = [("fault.0.until", until), ("sweep.axis.0.values", "[[1]]")];
+        for result in results("ring-churn", &set, &["leave"], 1) {
+            assert_eq!(result.metrics.unfinished_leaves, unfinished, "{until}");
+            assert_clean(&result);
+        }
+    }
+}
+
 /// One minute of the scenario `ring-hour` (`samara run ring-hour`).
 #[test]
 fn full_load_with_jitter_and_loss_causes_no_suspicions() {

@@ -285,6 +285,11 @@ impl Ring {
         is_sound
     }
 
+    /// Returns true if this node has left: [`Event::Left`] was emitted.
+    pub const fn has_left(&self) -> bool {
+        self.has_left
+    }
+
     /// Returns true if this node wants to leave and has nothing left to send.
     fn is_leaving_now(&self) -> bool {
         self.wants_to_leave && self.own.is_empty()

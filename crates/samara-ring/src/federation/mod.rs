@@ -203,6 +203,11 @@ impl Federation {
         taken
     }
 
+    /// Returns true if this node has left its site.
+    pub const fn has_left(&self) -> bool {
+        self.has_left
+    }
+
     /// Returns the maximum length of a content. On both levels, letters add an overhead to it.
     fn content_max(&self) -> usize {
         let (local, bridge) = (self.config.local.message_bytes_max, self.config.bridge.message_bytes_max);
