@@ -29,7 +29,8 @@ pub static FAMILY: FamilySpec = FamilySpec {
     ],
     // The scheduler is a further host.
     extra_hosts: |_| 1,
-    // While nothing arrives, dials and retransmissions back off for as long again.
+    // While nothing arrives, dials and retransmissions back off for as long again, and so does a dial
+    // that begins meanwhile.
     least_timeout: |scenario| {
         let config = scenario.mix_config();
         let all = [
@@ -39,7 +40,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
             config.queue_timeout,
         ];
         let least = all.into_iter().min()?;
-        Some((least / 2).saturating_sub(Duration::from_secs(1)))
+        Some((least / 3).saturating_sub(Duration::from_secs(1)))
     },
     check: |checks, scenario| checks.mix(scenario),
     ..FamilySpec::BASE

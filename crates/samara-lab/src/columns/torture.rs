@@ -10,7 +10,8 @@ use samara_spec::{FaultKind, TransportKind};
 use super::measure::Delivery;
 use super::run::ColumnsMeasured;
 use crate::messages::torture::{
-    gossipsub, is_connected, is_replaced, offences, sending, survives_changed_meshes, transport,
+    gossipsub, is_connected, is_replaced, offences, sending, survives_changed_meshes, survives_cuts,
+    transport,
 };
 use crate::network::{self, harmed, is_momentary};
 use crate::torture::{Broken, Draw, FAULTS, ROUNDING};
@@ -176,6 +177,7 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
     let promises = scenario.faults.iter().all(|fault| ends(fault.kind) || is_momentary(fault, scenario))
         && scenario.transport.kind != TransportKind::Datagram
         && collector.queue_drops == 0
+        && survives_cuts(scenario)
         && (workload.cells.is_some() || survives_changed_meshes(scenario));
     if promises {
         let connected = connected(measured, &harmed);

@@ -148,6 +148,50 @@ pub(crate) fn survives_changed_meshes(scenario: &Scenario) -> bool {
         || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_turned_away)
 }
 
+/// Returns true if nodes still have what they announced when the request for it comes, although links
+/// are cut for a moment.
+///
+/// Nodes keep a message for some heartbeats. Transports double the time between their attempts: what a
+/// cut delays arrives at most as long after the cut as it lasted.
+fn answers_after_cuts(scenario: &Scenario) -> bool {
+    let cuts = scenario.faults.iter().filter(|fault| fault.kind == FaultKind::Cut);
+    let lengths = cuts.filter_map(|fault| Some(fault.until?.nanos().saturating_sub(fault.at.nanos())));
+    // One may begin before the attempt after another.
+    let cut = Duration::from_nanos(lengths.sum());
+    let Some(parameters) = scenario.find::<Parameters>().filter(|_| !cut.is_zero()) else { return true };
+    let config = parameters.build(None);
+    let kept = config.heartbeat_interval * (config.history_length as u32 - 1);
+    2 * cut + trip(scenario) * 4 + Duration::from_secs(1) < kept
+}
+
+/// Returns true if no GRAFT can cross the PRUNE of a peer that it made too many: that counts as
+/// misbehaviour, as in go-libp2p-pubsub. A peer that adds to its mesh learns within two trips whether it
+/// was added, and removes peers at its heartbeat.
+fn grafts_between_heartbeats(scenario: &Scenario) -> bool {
+    let heartbeat = |parameters: &Parameters| parameters.build(None).heartbeat_interval;
+    scenario.find::<Parameters>().is_none_or(|parameters| heartbeat(parameters) > 2 * trip(scenario))
+}
+
+/// Returns true if cuts for a moment lose no message: those that nodes get on request only are still
+/// there.
+pub(crate) fn survives_cuts(scenario: &Scenario) -> bool {
+    let parameters = scenario.find::<Parameters>();
+    parameters.is_none_or(|parameters| parameters.build(None).spread.is_none())
+        || answers_after_cuts(scenario)
+}
+
+/// Returns the time of the longest way from one node to another.
+fn trip(scenario: &Scenario) -> Duration {
+    let network = &scenario.network;
+    let latency = match &network.regions {
+        Some(regions) => {
+            regions.latency.iter().flatten().map(|span| span.duration()).max().unwrap_or_default()
+        }
+        None => network.latency.duration(),
+    };
+    latency + network.jitter.duration()
+}
+
 /// Time in which a message is under way at most, in nanoseconds: links that are replaced meanwhile
 /// lose it.
 const UNDER_WAY_NANOS: u64 = 10_000_000_000;
@@ -160,14 +204,8 @@ pub(crate) fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
         .find::<Parameters>()
         .map_or(Duration::ZERO, |parameters| parameters.build(None).heartbeat_interval);
     let network = &scenario.network;
-    let latency = match &network.regions {
-        Some(regions) => {
-            regions.latency.iter().flatten().map(|span| span.duration()).max().unwrap_or_default()
-        }
-        None => network.latency.duration(),
-    };
     // A handshake of four round trips, the topics, and GRAFTs.
-    let mut settled = 2 * heartbeat + 12 * (latency + network.jitter.duration()) + Duration::from_secs(1);
+    let mut settled = 2 * heartbeat + 12 * trip(scenario) + Duration::from_secs(1);
     let is_lossless = network.loss.fraction() == 0.0
         && network.downlink_queue == Queue::default()
         && !network.uplink_queue.is_behind();
@@ -186,7 +224,8 @@ pub(crate) fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
 ///
 /// Nodes that only leave or vanish do not keep the others from it. Nobody promises it across a
 /// partition, past hostile nodes, over links that lose frames, or with full queues; RandomSub sends
-/// to random peers; GossipSub needs [gossip to peers that enter a mesh](survives_changed_meshes).
+/// to random peers; GossipSub needs [gossip to peers that enter a mesh](survives_changed_meshes), and
+/// a node that announces must [keep the message](survives_cuts) until the request comes.
 fn promises_delivery(
     measured: &MessagesMeasured,
     scenario: &Scenario,
@@ -199,6 +238,7 @@ fn promises_delivery(
         && scenario.selected.protocol() != RANDOMSUB
         && measured.collector.lost.is_empty()
         && survives_changed_meshes(scenario)
+        && survives_cuts(scenario)
         && is_connected(graph, harmed)
 }
 
@@ -209,6 +249,11 @@ pub(crate) fn offences([kept, misbehaviours]: [u64; 2], scenario: &Scenario) -> 
         format!("{kept} copies stayed")
     });
     let all_are_well = scenario.faults.iter().all(|fault| is_momentary(fault, scenario));
+    // A request or an answer that a datagram loses is a broken promise to its peer.
+    let all_are_well = all_are_well
+        && answers_after_cuts(scenario)
+        && grafts_between_heartbeats(scenario)
+        && scenario.transport.kind != TransportKind::Datagram;
     let blamed = Broken::unless(
         misbehaviours == 0 || !all_are_well,
         "no peer without a fault loses score by misbehaviour",
