@@ -2,6 +2,8 @@
 
 use samara_lab::group::GroupData;
 use samara_lab::results::Outcome;
+use samara_scenario::Inputs;
+use samara_spec::{Overrides, load_source};
 
 use crate::{loaded, outcomes};
 
@@ -122,6 +124,44 @@ fn unfinished_leaves_are_counted_as_failures() {
             assert_clean(&result);
         }
     }
+}
+
+/// A member that was removed hears one of the others earlier than the rest, and proposes a view with it
+/// before it knows that the other has a newer one.
+#[test]
+fn a_removed_member_takes_nobody_out_of_the_newer_view() {
+    let mut removed = 0;
+    for until in [13_350, 13_360, 13_370, 13_380, 13_390, 13_400] {
+        let text = format!(
+            r#"
+            scenario = {{ name = "heals", seeds = [1, 253771876438710767] }}
+            transport = {{}}
+            protocol = {{ kind = "ring", preset = "ring-total" }}
+            group = {{ senders = 1, size = "434 B", messages = 14, rate = 6.0, warm_up = "12 s" }}
+            [network]
+            nodes = 6
+            uplink = "2160538 bit/s"
+            jitter = "482 us"
+            [network.regions]
+            names = ["r0", "r1"]
+            weights = [1.0, 1.0]
+            latency = [["497 us", "97959 us"], ["2500 us", "1080 us"]]
+            [[fault]]
+            kind = "partition"
+            at = "12936 ms"
+            until = "{until} ms"
+            nodes = [3]
+            "#
+        );
+        let loaded = load_source("heals.toml", &text, Inputs::default(), &Overrides::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        for result in outcomes(&loaded, 2) {
+            let result: Outcome<GroupData> = result;
+            removed += u32::from(result.metrics.views > 2);
+            assert_clean(&result);
+        }
+    }
+    assert!(removed > 6, "in {removed} of 12 runs");
 }
 
 /// One minute of the scenario `ring-hour` (`samara run ring-hour`).

@@ -375,6 +375,10 @@ fn cut_views(states: &[Arc<State>]) -> Vec<OldView> {
 /// part in yet.
 const RESUMES_PER_PEER: usize = 4;
 
+/// Number of views that a member remembers after it has left them. A member that lags further behind
+/// has been silent for several timeouts.
+const FORMER_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Flush {
     pub(super) prepare: Arc<Prepare>,
@@ -471,11 +475,19 @@ impl Ring {
         self.send_or_loop(from, RingFrame::State(Arc::new(state)), cx);
     }
 
-    /// Returns true if the proposer's group includes a member that this node knows but does not
-    /// hear now. After a partition, connections return one by one, each on its own timer. In a view
-    /// with a member that this node does not hear, one of the two would have to be removed again.
+    /// Returns true if the proposer does not know that this node has left its view, or if its group
+    /// includes a member that this node knows but does not hear now.
+    ///
+    /// After a partition, connections return one by one, each on its own timer. A member that was
+    /// removed may hear only some of the others at first, and would take them away from a view that is
+    /// larger. In a view with a member that this node does not hear, one of the two would have to be
+    /// removed again.
     fn declines(&self, proposer: PeerId, prepare: &Prepare, now: Time) -> bool {
         let is_own = self.current.as_ref().is_some_and(|current| current.rank_of(proposer).is_some());
+        let its_view = self.peers.get(proposer).and_then(|peer| peer.view);
+        if !is_own && its_view.is_some_and(|view| self.former.contains(&view)) {
+            return true;
+        }
         let is_deaf_to = |member: &Member| {
             let peer = self.peers.id_of(&member.identity).and_then(|id| self.peers.get(id));
             peer.is_some_and(|peer| !peer.is_alive(now, &self.config.detection))
@@ -707,6 +719,10 @@ impl Ring {
             self.leave_now(cx);
             return;
         };
+        if let Some(current) = &self.current {
+            self.former.truncate(FORMER_MAX - 1);
+            self.former.push_front(current.view.id);
+        }
         self.metrics.views += 1;
         self.view_since = cx.now();
         self.blamed.clear();

@@ -84,6 +84,8 @@ pub struct Ring {
     // ---- the view, and its changes ----
     current: Option<Current>,
     view_since: Time,
+    /// The last views of this member before the current one, latest first.
+    former: VecDeque<ViewId>,
     flush: Option<Flush>,
     proposal: Option<Proposal>,
     /// The view for which this member is ready, not knowing whether others have installed it.
@@ -147,6 +149,7 @@ impl Ring {
             metrics: Metrics::default(),
             current: None,
             view_since: Time::ZERO,
+            former: VecDeque::new(),
             flush: None,
             proposal: None,
             ready: None,
