@@ -62,8 +62,9 @@ pub(crate) struct Network {
     options: Vec<Options>,
 }
 
+/// A free port at a host from which no connection goes out, so that none takes the port.
 async fn free() -> TcpListener {
-    TcpListener::bind("127.0.0.1:0").await.expect("a free port")
+    TcpListener::bind("127.0.11.1:0").await.expect("a free port")
 }
 
 impl Network {

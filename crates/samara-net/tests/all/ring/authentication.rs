@@ -1,8 +1,7 @@
 //! Members that authenticate each other, and strangers among them.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,20 +11,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::ring::attacker::{Attacker, ENCRYPTED, FIELDS, Way, hung_up, proxy, wait_for_cause};
-use crate::ring::common::{Node, PATIENCE, all, options, patient, send, start};
+use crate::ring::common::{Node, PATIENCE, addresses, all, options, patient, send, start};
 
 const SECRET: &[u8] = b"the secret of the tests, 32 B   ";
 
 fn secret(frames: Frames) -> Authentication {
     Authentication::Secret(Secret::new(SECRET).unwrap(), frames)
-}
-
-/// Addresses with free ports, each call at another host: outgoing connections take no port there.
-fn addresses(count: usize) -> Vec<SocketAddr> {
-    static HOSTS: AtomicU8 = AtomicU8::new(1);
-    let host = Ipv4Addr::new(127, 0, 10, HOSTS.fetch_add(1, Ordering::Relaxed));
-    let free: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind((host, 0)).unwrap()).collect();
-    free.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
 /// A pool of certificates, one for each address.

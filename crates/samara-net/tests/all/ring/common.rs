@@ -1,7 +1,8 @@
 //! Members on loopback, and helpers to wait for events.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use samara_net::ring::{Event, Events, Group, Options, View};
@@ -12,6 +13,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn options() -> Options {
     Options::new("test", SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// Addresses with free ports, each call at another host: outgoing connections take no port there.
+pub(crate) fn addresses(count: usize) -> Vec<SocketAddr> {
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = Ipv4Addr::new(127, 0, 10, HOSTS.fetch_add(1, Ordering::Relaxed));
+    let free: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind((host, 0)).unwrap()).collect();
+    free.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
 /// Options of a member that is never suspected on a busy machine, for tests that are not about

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use samara_net::ring::{BroadcastError, Closed, Event, Group, Options, Preset, StartError};
 use tokio::time::timeout;
 
-use crate::ring::common::{PATIENCE, all, options, send, start};
+use crate::ring::common::{PATIENCE, addresses, all, options, send, start};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_messages_of_a_leaver_are_complete() {
@@ -82,8 +82,9 @@ async fn survivors_recover_from_a_crash_quickly() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_restarts_at_its_address_rejoins() {
-    let mut nodes = start(3, |_, options| options).await;
-    let address = nodes[1].group.address();
+    let addresses = addresses(3);
+    let mut nodes = start(3, |index, options| Options { listen: addresses[index], ..options }).await;
+    let address = addresses[1];
     drop(nodes.remove(1));
     for node in &mut nodes {
         node.wait_for_view(2).await;
@@ -104,10 +105,7 @@ async fn a_member_that_restarts_at_its_address_rejoins() {
 /// Nodes that start at the same time and dial each other end up with one link each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_start_together_find_each_other() {
-    // Ports that were free a moment ago.
-    let free = (0..6).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect::<Vec<_>>();
-    let addresses: Vec<_> = free.iter().map(|listener| listener.local_addr().unwrap()).collect();
-    drop(free);
+    let addresses = addresses(6);
     let joining: Vec<_> = addresses
         .iter()
         .map(|address| {
@@ -199,8 +197,8 @@ async fn a_member_with_other_options_does_not_join() {
 /// A process that ends hangs up during the handshake like a member that refuses a node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seed_that_ends_is_not_reported_as_a_refusal() {
-    let (founder, _events) = Group::join(options()).await.unwrap();
-    let seed = founder.address();
+    let seed = addresses(1)[0];
+    let (founder, _events) = Group::join(Options { listen: seed, ..options() }).await.unwrap();
     let (group, _events) = Group::join(options().with_seeds([seed])).await.unwrap();
     drop(founder);
     let hangs_up = async {
@@ -229,10 +227,9 @@ async fn a_seed_that_ends_is_not_reported_as_a_refusal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_require_seeds_form_a_group_together() {
-    let ports = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let addresses = ports.map(|port| port.local_addr().unwrap());
+    let addresses = addresses(2);
     let of = |listen| {
-        let options = options().with_seeds(addresses).require_seed(PATIENCE);
+        let options = options().with_seeds(addresses.clone()).require_seed(PATIENCE);
         Options { listen, ..options }
     };
     let (first, _events) = Group::start(of(addresses[0])).await.unwrap();
