@@ -14,12 +14,25 @@ use crate::transport::{Receiver, Sender, Transport};
 pub(crate) enum LinkState {
     /// The link does not exist.
     Down,
-    /// This host has dialled: the last step that it sent, and the number of attempts.
-    Dialling { step: u32, tries: u32 },
+    /// This host has dialled.
+    Dialling(Greeting),
     /// The other host has dialled and this one has answered.
-    Answering,
+    Answering(Greeting),
     /// The link carries frames.
     Up,
+}
+
+/// The last step of a handshake that a host has sent, which it repeats until the other one answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    /// Its number; even from the dialler.
+    pub(crate) step: u32,
+    /// How often it was sent.
+    pub(crate) tries: u32,
+    /// The wait after the first time, in nanoseconds; doubled each time.
+    pub(crate) wait: u64,
+    /// The time at which it was sent first.
+    pub(crate) since: u64,
 }
 
 /// One host's end of a link. Its index at the host is the engine's

@@ -1,9 +1,7 @@
 //! Random pools whose teams mix, and what they promise.
 
-use samara_mix::Cause;
 use samara_spec::mix::Mix;
 
-use super::measure::RoundRow;
 use super::metrics::{is_harmed, mix_metrics};
 use super::run::{FaultWindow, MixMeasured};
 use crate::network::least_timeout;
@@ -69,11 +67,7 @@ pub(super) fn broken(measured: &MixMeasured) -> Vec<Broken> {
     };
     let harm: Vec<FaultWindow> = measured.harm.iter().filter(|it| !ends_in_time(it)).copied().collect();
     let rounds = measured.told.rounds.values();
-    // Simulated dials begin anew when a packet is lost, later each time: a few in a row take as long as
-    // nodes wait for a peer.
-    let loses = measured.point.scenario.network.loss.fraction() > 0.0;
-    let fails = |row: &&RoundRow| row.cause.is_some_and(|cause| !loses || cause != Cause::PeerLost);
-    let unharmed = rounds.filter(|row| fails(row) && !is_harmed(row, &harm)).count() as u64;
+    let unharmed = rounds.filter(|row| row.cause.is_some() && !is_harmed(row, &harm)).count() as u64;
     let promises = [
         (metrics.wrong, "payloads of a delivered round come out once and unchanged"),
         (metrics.disagreements, "nodes of a team deliver a round in the same order"),

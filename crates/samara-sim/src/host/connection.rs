@@ -7,16 +7,31 @@ use samara_engine::{Frame, Input, PeerId, PeerInfo, Time};
 use super::packets::Queueing;
 use super::{Host, TimerKind};
 use crate::explain::Carried;
-use crate::link::{Link, LinkState, NicState};
+use crate::link::{Greeting, Link, LinkState, NicState};
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
 use crate::world::{World, address_of, identity_of};
 
-/// The number of attempts before a dial fails, as Linux does by default (`tcp_syn_retries`).
-const DIAL_TRIES: u32 = 6;
-/// The wait for the answer of the first attempt; doubled with every attempt (RFC 6298; RFC 9002
+/// How often a host sends a step of a handshake before it gives up, as Linux does with a SYN by default
+/// (`tcp_syn_retries`).
+const TRIES: u32 = 6;
+/// The wait for the answer to a step before a round trip is known (RFC 6298 section 2.1; RFC 9002
 /// section 6.2.2 comes to 999 ms).
-const DIAL_TIMEOUT_NANOS: u64 = 1_000_000_000;
+const FIRST_WAIT: u64 = 1_000_000_000;
+/// The least of what a wait adds to a round trip: `TCP_RTO_MIN` of Linux, and `kGranularity` of RFC
+/// 9002 section 6.1.2.
+const MARGIN_TCP: u64 = 200_000_000;
+const MARGIN_QUIC: u64 = 1_000_000;
+
+/// Returns the wait for an answer once a first round trip is known: its variation counts as half of it
+/// (RFC 6298 section 2.2, RFC 9002 section 5.3).
+fn wait_after(trip: u64, is_udp: bool) -> u64 {
+    trip + (2 * trip).max(if is_udp { MARGIN_QUIC } else { MARGIN_TCP })
+}
+
+fn is_udp(control: &Control) -> bool {
+    matches!(control, Control::Quic(_) | Control::Datagram)
+}
 
 impl<F: Frame> Host<F> {
     /// Returns the slot of the link to a host. Creates the slot if there is none yet.
@@ -38,8 +53,8 @@ impl<F: Frame> Host<F> {
         let is_free = match link.state {
             LinkState::Down => true,
             // The host that dialled here is gone.
-            LinkState::Answering => now - link.hello_at > DIAL_TIMEOUT_NANOS,
-            LinkState::Dialling { .. } | LinkState::Up => false,
+            LinkState::Answering(greeting) => now - greeting.since > FIRST_WAIT,
+            LinkState::Dialling(_) | LinkState::Up => false,
         };
         if !is_free {
             return;
@@ -47,15 +62,21 @@ impl<F: Frame> Host<F> {
         link.reset(link.epoch + 1, &world.config.transport);
         link.peer_slot = UNKNOWN_SLOT;
         link.outbound = true;
-        self.say_hello(now, slot, 1, world);
+        link.state = LinkState::Dialling(Greeting { step: 0, tries: 0, wait: FIRST_WAIT, since: now });
+        self.greet(now, slot, world);
     }
 
-    fn say_hello(&mut self, now: u64, slot: u32, tries: u32, world: &World<F>) {
+    /// Sends the current step of a handshake once more.
+    fn greet(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
-        link.state = LinkState::Dialling { step: 0, tries };
+        let (LinkState::Dialling(greeting) | LinkState::Answering(greeting)) = &mut link.state else {
+            unreachable!("a link without a handshake");
+        };
+        greeting.tries += 1;
+        let Greeting { step, tries, wait, .. } = *greeting;
         let epoch = link.epoch;
-        self.set_timer(now + (DIAL_TIMEOUT_NANOS << (tries - 1)), TimerKind::Redial { slot, epoch, tries });
-        self.transmit_hello(now, slot, 0, world);
+        self.set_timer(now + (wait << (tries - 1)), TimerKind::Greeting { slot, epoch, step, tries });
+        self.transmit_hello(now, slot, step, world);
     }
 
     fn transmit_hello(&mut self, now: u64, slot: u32, step: u32, world: &World<F>) {
@@ -64,21 +85,38 @@ impl<F: Frame> Host<F> {
         self.transmit_packet(now, slot, (payload, 0), Body::Hello { step, slot }, world);
     }
 
-    pub(super) fn redial(&mut self, now: u64, slot: u32, epoch: u32, tries: u32, world: &World<F>) {
+    /// Handles a step of a handshake that had no answer in time.
+    pub(super) fn greet_again(
+        &mut self,
+        now: u64,
+        slot: u32,
+        epoch: u32,
+        (step, tries): (u32, u32),
+        world: &World<F>,
+    ) {
         let link = &mut self.links[slot as usize];
-        let waiting = matches!(link.state, LinkState::Dialling { tries: current, .. } if current == tries);
-        // The answer may have raised the epoch, so that the epoch only identifies older timers.
-        if !waiting || link.epoch < epoch {
+        let (LinkState::Dialling(greeting) | LinkState::Answering(greeting)) = link.state else { return };
+        if link.epoch != epoch || (greeting.step, greeting.tries) != (step, tries) {
             return;
         }
-        if tries < DIAL_TRIES {
-            link.peer_slot = UNKNOWN_SLOT;
-            self.say_hello(now, slot, tries + 1, world);
+        if tries < TRIES {
+            self.greet(now, slot, world);
         } else {
-            link.state = LinkState::Down;
-            let identity = identity_of(link.peer);
-            self.input(now, Input::DialFailed { identity }, world);
+            self.take_down(now, slot, world);
         }
+    }
+
+    /// Sends the next step of a handshake, since the one before has had its answer.
+    fn go_on(&mut self, now: u64, slot: u32, step: u32, world: &World<F>) {
+        let link = &mut self.links[slot as usize];
+        let trip = now - link.hello_at;
+        let wait = wait_after(trip, is_udp(&world.config.transport.control));
+        let next = Greeting { step, tries: 0, wait, since: now };
+        link.state = match link.state {
+            LinkState::Dialling(_) => LinkState::Dialling(next),
+            _ => LinkState::Answering(next),
+        };
+        self.greet(now, slot, world);
     }
 
     pub(super) fn hello(
@@ -92,56 +130,72 @@ impl<F: Frame> Host<F> {
     ) {
         let last = 2 * world.config.transport.handshake_round_trips.max(1);
         let slot = self.slot(src, world);
-        let link = &mut self.links[slot as usize];
         if step == 0 {
-            match link.state {
-                LinkState::Up if epoch <= link.epoch => return,
-                // The peer has lost the old incarnation and dials again.
-                LinkState::Up => self.take_down(now, slot, world),
-                // Both hosts have dialled: the dial of the lower number wins.
-                LinkState::Dialling { step: sent, .. } if self.id < src => {
-                    // Our dial was lost, or the peer would have answered it. The way is open now.
-                    if sent == 0 && now - link.hello_at > 2 * link.latency {
-                        self.transmit_hello(now, slot, 0, world);
-                    }
-                    return;
-                }
-                LinkState::Answering if epoch <= link.epoch => {
-                    self.transmit_hello(now, slot, 1, world);
-                    return;
-                }
-                _ => {}
-            }
-            let link = &mut self.links[slot as usize];
-            let epoch = epoch.max(link.epoch + 1);
-            link.reset(epoch, &world.config.transport);
-            link.state = LinkState::Answering;
-            link.outbound = false;
-            link.peer_slot = peer_slot;
-            self.transmit_hello(now, slot, 1, world);
+            self.dialled(now, (src, epoch), slot, peer_slot, world);
             return;
         }
-        if step.is_multiple_of(2) {
-            if link.state == LinkState::Answering && link.epoch == epoch {
-                if step >= last {
-                    self.bring_up(now, slot, world);
+        let link = &mut self.links[slot as usize];
+        match link.state {
+            LinkState::Answering(_) if link.epoch == epoch && step == last => self.bring_up(now, slot, world),
+            LinkState::Answering(sent) if link.epoch == epoch && step == sent.step + 1 => {
+                self.go_on(now, slot, step + 1, world);
+            }
+            // The answer was lost.
+            LinkState::Answering(sent) if link.epoch == epoch && step + 1 == sent.step => {
+                self.transmit_hello(now, slot, sent.step, world);
+            }
+            LinkState::Dialling(sent) if epoch >= link.epoch && step == sent.step + 1 => {
+                link.epoch = epoch;
+                link.peer_slot = peer_slot;
+                if step + 1 < last {
+                    self.go_on(now, slot, step + 1, world);
                 } else {
-                    self.transmit_hello(now, slot, step + 1, world);
+                    self.transmit_hello(now, slot, last, world);
+                    self.bring_up(now, slot, world);
                 }
             }
-            return;
+            // The last step was lost.
+            LinkState::Up if link.outbound && link.epoch == epoch && step + 1 == last => {
+                self.transmit_hello(now, slot, last, world);
+            }
+            _ => {}
         }
-        let LinkState::Dialling { step: sent, tries } = link.state else { return };
-        if sent + 1 != step || epoch < link.epoch {
-            return;
+    }
+
+    /// Handles the first step of a handshake.
+    fn dialled(
+        &mut self,
+        now: u64,
+        (src, epoch): (u32, u32),
+        slot: u32,
+        peer_slot: u32,
+        world: &World<F>,
+    ) {
+        let link = &mut self.links[slot as usize];
+        match link.state {
+            LinkState::Up if epoch <= link.epoch => return,
+            // The peer has lost the old incarnation and dials again.
+            LinkState::Up => self.take_down(now, slot, world),
+            // Both hosts have dialled: the dial of the lower number wins.
+            LinkState::Dialling(sent) if self.id < src => {
+                // Our dial was lost, or the peer would have answered it. The way is open now.
+                if sent.step == 0 && now - link.hello_at > 2 * link.latency {
+                    self.transmit_hello(now, slot, 0, world);
+                }
+                return;
+            }
+            _ => {}
         }
-        link.epoch = epoch;
+        let link = &mut self.links[slot as usize];
+        // A dial that is repeated keeps its epoch, or an answer on the way would be outdated.
+        let is_repeated = matches!(link.state, LinkState::Answering(_)) && epoch <= link.epoch;
+        if !is_repeated {
+            link.reset(epoch.max(link.epoch + 1), &world.config.transport);
+        }
+        link.outbound = false;
         link.peer_slot = peer_slot;
-        link.state = LinkState::Dialling { step: step + 1, tries };
-        self.transmit_hello(now, slot, step + 1, world);
-        if step + 1 >= last {
-            self.bring_up(now, slot, world);
-        }
+        link.state = LinkState::Answering(Greeting { step: 1, tries: 0, wait: FIRST_WAIT, since: now });
+        self.greet(now, slot, world);
     }
 
     /// Answers a packet to a host whose process is gone. The operating system answers a dial with a
@@ -156,8 +210,7 @@ impl<F: Frame> Host<F> {
         world: &World<F>,
     ) {
         let Body::Hello { step: 0, slot: peer_slot } = *body else { return };
-        let is_udp = matches!(world.config.transport.control, Control::Quic(_) | Control::Datagram);
-        if !self.is_up || is_udp {
+        if !self.is_up || is_udp(&world.config.transport.control) {
             return;
         }
         let slot = self.slot(src, world);
@@ -168,7 +221,7 @@ impl<F: Frame> Host<F> {
     /// Handles a refusal: nothing listens at the host that this one dialled.
     pub(super) fn refused(&mut self, now: u64, src: u32, slot: u32, epoch: u32, world: &World<F>) {
         let waits = self.links.get(slot as usize).is_some_and(|link| {
-            let has_dialled = matches!(link.state, LinkState::Dialling { step: 0, .. });
+            let has_dialled = matches!(link.state, LinkState::Dialling(Greeting { step: 0, .. }));
             has_dialled && link.peer == src && link.epoch == epoch
         });
         if waits {
@@ -216,11 +269,11 @@ impl<F: Frame> Host<F> {
                 self.clear_record(slot);
                 self.input(now, Input::LinkDown { peer: PeerId(slot) }, world);
             }
-            LinkState::Dialling { .. } => {
+            LinkState::Dialling(_) => {
                 let identity = identity_of(self.links[slot as usize].peer);
                 self.input(now, Input::DialFailed { identity }, world);
             }
-            LinkState::Answering | LinkState::Down => {}
+            LinkState::Answering(_) | LinkState::Down => {}
         }
     }
 

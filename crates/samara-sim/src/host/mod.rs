@@ -58,7 +58,8 @@ pub(crate) enum TimerKind {
     Engine(TimerToken),
     Loss(u32),
     DelayedAck(u32),
-    Redial { slot: u32, epoch: u32, tries: u32 },
+    /// A step of a handshake has had no answer.
+    Greeting { slot: u32, epoch: u32, step: u32, tries: u32 },
     OutboxWake,
     // Flushes, probes of a closed window and rate limits, on a connection with channels.
     Connection(u32),
@@ -291,7 +292,9 @@ impl<F: Frame> Host<F> {
             TimerKind::Engine(token) => self.input(now, Input::Timer(token), world),
             TimerKind::Loss(slot) => self.loss_timer(now, slot, world),
             TimerKind::DelayedAck(slot) => self.delayed_ack_timer(now, slot, world),
-            TimerKind::Redial { slot, epoch, tries } => self.redial(now, slot, epoch, tries, world),
+            TimerKind::Greeting { slot, epoch, step, tries } => {
+                self.greet_again(now, slot, epoch, (step, tries), world);
+            }
             TimerKind::Connection(slot) => self.connection_timer(now, slot, world),
             TimerKind::Ping(slot) => self.ping_timer(now, slot, world),
             TimerKind::Room => {

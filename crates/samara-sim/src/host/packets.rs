@@ -43,7 +43,7 @@ impl<F: Frame> Host<F> {
         }
         let current =
             self.links.get(slot as usize).is_some_and(|link| link.epoch == epoch && link.peer == src);
-        if current && self.links[slot as usize].state == LinkState::Answering {
+        if current && matches!(self.links[slot as usize].state, LinkState::Answering(_)) {
             // The last step of the handshake was lost; data proves that the dialler has finished.
             self.bring_up(now, slot, world);
         }

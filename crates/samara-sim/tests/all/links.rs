@@ -54,6 +54,29 @@ fn dial_takes_its_round_trips() {
     assert_eq!(events[1].2, Heard::Up { peer: 0, outbound: false });
 }
 
+/// Either side repeats what it sent last: after a round trip of 100 ms and twice as much.
+#[test]
+fn lost_steps_of_a_handshake_are_repeated() {
+    // The dialler sends the even steps from 1 s on, every 100 ms.
+    for (lost, dialler, listener) in [
+        (1100, 1700.0, 1750.0),
+        (1150, 1700.0, 1750.0),
+        (1300, 1700.0, 1750.0),
+        // The last step, which only the listener misses.
+        (1400, 1400.0, 1750.0),
+    ] {
+        let config = parted(Transport::tcp(), Time::from_millis(lost - 10), Time::from_millis(lost + 10));
+        let mut sim = two(config, &[]);
+        sim.dial(Time::from_secs(1), 0, 1);
+        let events = events(&mut sim, 5);
+        let ups: Vec<_> = events.iter().map(|(at, host, event)| (at.round(), *host, event.clone())).collect();
+        let up = |at: f64, host, outbound| (at, host, Heard::Up { peer: 1 - host, outbound });
+        let mut expected = vec![up(dialler, 0, true), up(listener, 1, false)];
+        expected.sort_by(|one, other| one.0.total_cmp(&other.0));
+        assert_eq!(ups, expected, "what is sent at {lost} ms is lost");
+    }
+}
+
 /// The timers of the process before never fire for the new one.
 #[test]
 fn restarted_host_retransmits_losses() {
