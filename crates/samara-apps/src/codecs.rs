@@ -16,25 +16,7 @@ use crate::messages::Carries;
 #[derive(Clone, Copy, Debug)]
 pub struct Wire;
 
-/// Frames come from the same program, so no limit ever applies.
-const GOSSIPSUB: samara_gossipsub::wire::Limits = samara_gossipsub::wire::Limits {
-    frame_bytes: usize::MAX,
-    subscriptions: usize::MAX,
-    messages: usize::MAX,
-    ihaves: usize::MAX,
-    ids_per_ihave: usize::MAX,
-    iwant_ids: usize::MAX,
-    idontwant_ids: usize::MAX,
-    ids: usize::MAX,
-    grafts: usize::MAX,
-    prunes: usize::MAX,
-    peers_per_prune: usize::MAX,
-    topic_bytes: usize::MAX,
-    id_bytes: usize::MAX,
-    group_bytes: usize::MAX,
-    metadata_bytes: usize::MAX,
-    unknown_bytes: usize::MAX,
-};
+// Frames come from the same program, so no limit ever applies.
 const CAT: samara_cat::wire::Limits = samara_cat::wire::Limits {
     frame_bytes: usize::MAX,
     txs: usize::MAX,
@@ -62,7 +44,9 @@ impl FrameCodec<RpcFrame> for Wire {
     }
 
     fn read(&self, reader: &mut Reader<'_>) -> Option<RpcFrame> {
-        samara_gossipsub::wire::decode(part(reader)?, &GOSSIPSUB).ok().map(RpcFrame::new)
+        samara_gossipsub::wire::decode(part(reader)?, &samara_gossipsub::wire::Limits::NONE)
+            .ok()
+            .map(RpcFrame::new)
     }
 }
 
@@ -138,6 +122,14 @@ where
         let messages = (0..count).map(message).collect::<Option<Vec<Arc<M>>>>()?;
         let frame = self.rest.read(reader)?;
         Some(if messages.is_empty() { frame } else { frame.with_messages(&messages) })
+    }
+
+    fn recognise(&self, frame: F) -> F {
+        if frame.messages().is_empty() {
+            return frame;
+        }
+        let known = |message: &Arc<M>| self.blocks.known(message).unwrap_or_else(|| Arc::clone(message));
+        frame.with_messages(&frame.messages().iter().map(known).collect::<Vec<_>>())
     }
 }
 

@@ -46,6 +46,8 @@ pub trait Segment: Sized {
     fn new(topic: &Topic, number: ColumnId, data: Bytes) -> Self;
 
     fn topic(&self) -> Option<&Topic>;
+
+    fn data(&self) -> &Bytes;
 }
 
 impl Segment for Message {
@@ -57,6 +59,10 @@ impl Segment for Message {
     fn topic(&self) -> Option<&Topic> {
         self.topic.as_ref()
     }
+
+    fn data(&self) -> &Bytes {
+        &self.data
+    }
 }
 
 impl Segment for samara_baselines::Message {
@@ -67,6 +73,10 @@ impl Segment for samara_baselines::Message {
 
     fn topic(&self) -> Option<&Topic> {
         Some(self.topic())
+    }
+
+    fn data(&self) -> &Bytes {
+        self.data()
     }
 }
 
@@ -110,6 +120,18 @@ impl<M: Segment> Blocks<M> {
             })
             .collect();
         Self { topics, index, messages, sent: workload.sent() }
+    }
+}
+
+impl<M: Segment> Blocks<M> {
+    /// Returns the segment with the topic and the data of a message.
+    pub(crate) fn known(&self, message: &M) -> Option<Arc<M>> {
+        let topic = message.topic()?;
+        // All segments may share a topic.
+        let first = self.index.get(topic).copied().unwrap_or(0) as usize;
+        let step = if self.index.is_empty() { 1 } else { self.topics.len() };
+        let is_same = |known: &&Arc<M>| known.topic() == Some(topic) && known.data() == message.data();
+        self.messages.iter().skip(first).step_by(step).find(is_same).cloned()
     }
 }
 

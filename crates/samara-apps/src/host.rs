@@ -9,7 +9,7 @@ use samara_engine::{
 };
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::rpc::{MessageId, RpcFrame};
-use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
+use samara_gossipsub::{Acceptance, Config, Event, GossipSub, WithGossipSub};
 use samara_sim::{App, host_of, identity_of};
 use samara_spec::Scenario;
 use serde::Serialize;
@@ -70,6 +70,21 @@ impl<W: Workload> Host<W> {
     pub fn new(workload: W) -> Self {
         Self { workload, neighbours: Neighbours::default(), events: Vec::new() }
     }
+
+    /// Calls the workload with the context of its engine, and lets it observe what the engine emits.
+    fn within<R>(
+        &mut self,
+        cx: &mut AppCx<'_, W>,
+        call: impl FnOnce(&mut W, &mut Neighbours, &mut EngineCx<'_, W>) -> R,
+    ) -> R {
+        let Self { workload, neighbours, events } = self;
+        let answer = call(workload, neighbours, &mut cx.nested(events));
+        for event in events.drain(..) {
+            workload.observe(event, neighbours, cx);
+        }
+        workload.report(neighbours, cx);
+        answer
+    }
 }
 
 impl<W: Workload> Engine for Host<W> {
@@ -78,29 +93,31 @@ impl<W: Workload> Engine for Host<W> {
     type Event = W::Event;
 
     fn handle(&mut self, input: Input<Self::Frame, W::Command>, cx: &mut AppCx<'_, W>) {
-        let Self { workload, neighbours, events } = self;
-        let mut inner = cx.nested(events);
-        match input {
+        self.within(cx, |workload, neighbours, inner| match input {
             Input::Start => {
-                workload.engine().handle(Input::Start, &mut inner);
-                workload.start(&mut inner);
+                workload.engine().handle(Input::Start, inner);
+                workload.start(inner);
             }
             Input::LinkUp { peer, info } => {
                 neighbours.up(peer, &info);
-                workload.engine().handle(Input::LinkUp { peer, info }, &mut inner);
+                workload.engine().handle(Input::LinkUp { peer, info }, inner);
             }
-            Input::Command(command) => workload.command(command, &mut inner),
-            Input::Timer(token) => workload.timer(token, &mut inner),
-            Input::LinkDown { peer } => workload.engine().handle(Input::LinkDown { peer }, &mut inner),
-            Input::DialFailed { identity } => {
-                workload.engine().handle(Input::DialFailed { identity }, &mut inner)
-            }
-            Input::Frame { peer, frame } => workload.frame(peer, frame, &mut inner),
-        }
-        for event in events.drain(..) {
-            workload.observe(event, neighbours, cx);
-        }
-        workload.report(neighbours, cx);
+            Input::Command(command) => workload.command(command, inner),
+            Input::Timer(token) => workload.timer(token, inner),
+            Input::LinkDown { peer } => workload.engine().handle(Input::LinkDown { peer }, inner),
+            Input::DialFailed { identity } => workload.engine().handle(Input::DialFailed { identity }, inner),
+            Input::Frame { peer, frame } => workload.frame(peer, frame, inner),
+        });
+    }
+}
+
+impl<W: Workload<Engine = GossipSub>> WithGossipSub for Host<W> {
+    fn with_gossipsub<R>(
+        &mut self,
+        cx: &mut AppCx<'_, W>,
+        call: impl FnOnce(&mut GossipSub, &mut samara_gossipsub::Cx<'_>) -> R,
+    ) -> R {
+        self.within(cx, |workload, _, inner| call(workload.engine(), inner))
     }
 }
 

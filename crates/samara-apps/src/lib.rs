@@ -3,13 +3,13 @@
 pub mod baselines;
 pub mod codecs;
 pub mod columns;
+mod compiled;
 mod durations;
 pub mod group;
 pub mod host;
 pub mod messages;
 pub mod mix;
 pub mod pool;
-mod simulated;
 
+pub use compiled::Compiled;
 pub use durations::Durations;
-pub use simulated::Simulated;

@@ -7,6 +7,11 @@ pub trait FrameCodec<F>: Send + Sync {
 
     /// Reads a frame that [`write`](Self::write) wrote. Returns `None` if the bytes are invalid.
     fn read(&self, reader: &mut Reader<'_>) -> Option<F>;
+
+    /// Puts what all programs have in place of an equal part of a frame, which came in another format.
+    fn recognise(&self, frame: F) -> F {
+        frame
+    }
 }
 
 /// Writes the length of a part in four bytes, and then the part.

@@ -18,6 +18,6 @@ pub use cache::SeenStrategy;
 pub use config::Config;
 pub use engine::{
     Acceptance, BatchReceipt, Command, Cx, Event, GossipSub, Ignored, Metrics, Protocol, ProvideError,
-    PublishError, Receipt, Sizes, Trace,
+    PublishError, Receipt, Sizes, Trace, WithGossipSub,
 };
 pub use message_id::Piece;

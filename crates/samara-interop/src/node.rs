@@ -19,7 +19,7 @@ use samara_gossipsub::Acceptance;
 use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
 use samara_gossipsub::rpc::{Message, MessageId, PartialMode, Topic};
 use samara_gossipsub::wire::Limits;
-use samara_libp2p::{Event, Options};
+use samara_libp2p::{Event, LinkEvent, Options};
 
 use crate::engine::{self, Profile};
 use crate::identity::NodeId;
@@ -287,8 +287,10 @@ impl Node {
 
     fn on_gossip(&mut self, event: Event) -> Result<(), String> {
         match event {
-            Event::FrameReceived { peer, frame } => self.write_frame(Way::Received, peer, &frame)?,
-            Event::FrameSent { peer, frame } => self.write_frame(Way::Sent, peer, &frame)?,
+            Event::Link(LinkEvent::FrameReceived { peer, frame }) => {
+                self.write_frame(Way::Received, peer, &frame)?
+            }
+            Event::Link(LinkEvent::FrameSent { peer, frame }) => self.write_frame(Way::Sent, peer, &frame)?,
             Event::NeedsValidation { id, topic, .. } => {
                 let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
                 let delay = delays.get(&topic).copied().unwrap_or_default();
@@ -305,11 +307,15 @@ impl Node {
                 self.swarm()?.behaviour_mut().gossip.report_parts(ticket, Acceptance::Accept);
                 self.extend(&topic, group, parts)?;
             }
-            Event::LinkUp { peer, protocol } => tracing::info!(%peer, %protocol, "a link is up"),
-            Event::LinkDown { peer, lost_copies } => tracing::warn!(%peer, lost_copies, "a link is down"),
-            Event::Cut { peer, copies } => tracing::warn!(%peer, copies, "a stream broke"),
-            Event::Malformed { peer, error } => tracing::warn!(%peer, %error, "received a malformed frame"),
-            Event::NotSupported { peer } => tracing::warn!(%peer, "no common protocol"),
+            Event::Link(LinkEvent::Up { peer, protocol }) => tracing::info!(%peer, %protocol, "a link is up"),
+            Event::Link(LinkEvent::Down { peer, lost_copies }) => {
+                tracing::warn!(%peer, lost_copies, "a link is down")
+            }
+            Event::Link(LinkEvent::Cut { peer, copies }) => tracing::warn!(%peer, copies, "a stream broke"),
+            Event::Link(LinkEvent::Malformed { peer, error }) => {
+                tracing::warn!(%peer, %error, "received a malformed frame")
+            }
+            Event::Link(LinkEvent::NotSupported { peer }) => tracing::warn!(%peer, "no common protocol"),
             Event::Lost(lost) => tracing::warn!(?lost, "a copy did not fit into its queue"),
             _ => {}
         }

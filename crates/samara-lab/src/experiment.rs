@@ -5,16 +5,16 @@
 //! registers it with [`register`](crate::family::register).
 
 use std::any::Any;
-use std::ops::Range;
 use std::sync::Arc;
 
 use samara_engine::units::Size;
 use samara_engine::{Engine, FrameCodec, NodeRng, Time};
+use samara_hosts::Worlds;
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
-    App, Arrivals, ConfigError, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostConfig, HostStats,
-    LATENCY_FLOOR, Misconduct, NodeFactory, Record, SimConfig, Simulation,
+    App, Arrivals, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostStats, LATENCY_FLOOR, Misconduct,
+    NodeFactory, Record,
 };
 use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
@@ -82,20 +82,13 @@ pub trait Experiment: Sized + 'static {
         None
     }
 
-    /// Creates the simulation.
+    /// Returns the simulation of hosts, and the sockets that carry their frames in real processes if
+    /// there is a [`codec`](Self::codec).
     ///
     /// Generic code is compiled in the crate that uses it. A crate that is compiled at a lower
     /// optimisation level overrides this with a call into another one.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Simulation::with_local_hosts`].
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: NodeFactory<Self::App>,
-        local: Range<u32>,
-    ) -> Result<Simulation<Self::App>, ConfigError> {
-        Simulation::with_local_hosts(config, hosts, factory, local)
+    fn worlds() -> Worlds<Self::App> {
+        Worlds::framed()
     }
 
     /// Issues the commands that are known from the start.

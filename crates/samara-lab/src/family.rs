@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
+use samara_hosts::Layer;
 use samara_sim::Ranks;
 use samara_spec::family::FamilySpec;
 use samara_spec::{Loaded, Point, Scenario};
@@ -44,6 +45,7 @@ pub struct Runs {
     pub(crate) alone: RunAlone,
     pub(crate) as_one_of: RunAsOneOf,
     pub(crate) on_fleet: RunOnFleet,
+    pub(crate) layer: Layer,
     #[cfg(feature = "hosted")]
     pub(crate) host: RunHost,
 }
@@ -58,6 +60,7 @@ impl Runs {
                 Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
             },
             on_fleet: run_in_processes::<E>,
+            layer: E::worlds().sockets.layer,
             #[cfg(feature = "hosted")]
             host: processes::host::<E>,
         }

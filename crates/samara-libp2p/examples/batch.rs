@@ -10,7 +10,7 @@ use libp2p::{Multiaddr, Swarm, noise, yamux};
 use samara_engine::outbox::Schedule;
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
-use samara_libp2p::{Behaviour, Event, Options};
+use samara_libp2p::{Behaviour, Event, LinkEvent, Options};
 
 const COLUMNS: usize = 128;
 const NEIGHBOURS: usize = 4;
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         });
                     });
                 }
-                SwarmEvent::Behaviour(Event::Sent { rank, .. }) => {
+                SwarmEvent::Behaviour(Event::Link(LinkEvent::Sent { rank, .. })) => {
                     sent += 1;
                     if rank == 0 && sent % 16 == 0 || sent == COLUMNS * NEIGHBOURS {
                         let after = published.map_or(Duration::ZERO, |at| at.elapsed());

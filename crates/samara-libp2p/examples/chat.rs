@@ -9,7 +9,7 @@ use libp2p::{identify, noise, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::rpc::Topic;
-use samara_libp2p::{Behaviour, Event, KeyVerifier, Options};
+use samara_libp2p::{Behaviour, Event, KeyVerifier, LinkEvent, Options};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 /// Identify announces our protocols to other nodes; nodes in Go wait for it.
@@ -57,8 +57,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Message { message, from: Some(peer), .. })) => {
                     println!("{peer}: {}", String::from_utf8_lossy(&message.data));
                 }
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::LinkUp { peer, .. })) => eprintln!("({peer} joined)"),
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::LinkDown { peer, .. })) => eprintln!("({peer} left)"),
+                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Link(LinkEvent::Up { peer, .. }))) => eprintln!("({peer} joined)"),
+                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Link(LinkEvent::Down { peer, .. }))) => eprintln!("({peer} left)"),
                 _ => {}
             },
         }

@@ -46,7 +46,7 @@ pub struct Options {
     /// Maximum number of bytes of frames that have begun and not ended, over all peers. Beyond it,
     /// the peer with the oldest one loses its stream.
     pub unfinished_bytes: usize,
-    /// Whether [`Event::Sent`] reports every copy of a message that was written.
+    /// Whether [`LinkEvent::Sent`] reports every copy of a message that was written.
     pub report_sent: bool,
     /// Whether events report every frame read or written, for traces.
     pub report_frames: bool,
@@ -102,6 +102,8 @@ pub enum FrameError {
 /// An event that [`Behaviour`](crate::Behaviour) reports.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// Something happened on a link.
+    Link(LinkEvent),
     /// The first copy of a message on a joined topic.
     Message {
         /// The id that the topic's function computes.
@@ -152,16 +154,6 @@ pub enum Event {
         /// The parts, with their numbers.
         parts: Vec<(u32, Bytes)>,
     },
-    /// A copy of a message was written to the stream of a link (with
-    /// [`Options::report_sent`](crate::Options::report_sent)).
-    Sent {
-        /// The number of the message at this node.
-        key: MessageKey,
-        /// The receiver of the copy.
-        peer: PeerId,
-        /// Number of copies of the message that left this node earlier.
-        rank: u32,
-    },
     /// Another copy of a message (if enabled in the engine's configuration).
     Duplicate {
         /// The number of the message at this node.
@@ -169,15 +161,45 @@ pub enum Event {
         /// The sender of this copy.
         from: PeerId,
     },
+    /// A peer joined or left a topic (if enabled in the engine's configuration).
+    Subscription {
+        /// The peer that joined or left.
+        peer: PeerId,
+        /// The topic that the peer joined or left.
+        topic: Topic,
+        /// True if the peer joined the topic.
+        joined: bool,
+    },
+    /// A copy did not fit into its queue, or was dropped for another.
+    Lost(Lost),
+    /// A step within the protocol (if enabled in the engine's configuration).
+    Trace {
+        /// The step of the protocol.
+        trace: Trace,
+        /// The peer that the step concerns, if there is one. The peer numbers in the step may have
+        /// been reused since.
+        peer: Option<PeerId>,
+    },
+}
+
+impl From<LinkEvent> for Event {
+    fn from(event: LinkEvent) -> Self {
+        Self::Link(event)
+    }
+}
+
+/// What happens on the links of a [`Behaviour`](crate::Behaviour), whatever runs on them.
+#[derive(Clone, Debug)]
+pub enum LinkEvent {
     /// The link to a peer is up: the peer speaks one of the protocols.
-    LinkUp {
+    Up {
         /// The remote peer.
         peer: PeerId,
         /// The first protocol negotiated on this link.
         protocol: StreamProtocol,
     },
     /// The link to a peer closed.
-    LinkDown {
+    Down {
         /// The remote peer.
         peer: PeerId,
         /// Number of copies owed to the peer or in flight.
@@ -195,15 +217,6 @@ pub enum Event {
         /// The remote peer.
         peer: PeerId,
     },
-    /// A peer joined or left a topic (if enabled in the engine's configuration).
-    Subscription {
-        /// The peer that joined or left.
-        peer: PeerId,
-        /// The topic that the peer joined or left.
-        topic: Topic,
-        /// True if the peer joined the topic.
-        joined: bool,
-    },
     /// A peer sent an invalid frame, and its stream was closed.
     Malformed {
         /// The remote peer.
@@ -217,15 +230,15 @@ pub enum Event {
         /// The remote peer.
         peer: PeerId,
     },
-    /// A copy did not fit into its queue, or was dropped for another.
-    Lost(Lost),
-    /// A step within the protocol (if enabled in the engine's configuration).
-    Trace {
-        /// The step of the protocol.
-        trace: Trace,
-        /// The peer that the step concerns, if there is one. The peer numbers in the step may have
-        /// been reused since.
-        peer: Option<PeerId>,
+    /// A copy of a message was written to the stream of a link (with
+    /// [`Options::report_sent`](crate::Options::report_sent)).
+    Sent {
+        /// The number of the message at this node.
+        key: MessageKey,
+        /// The receiver of the copy.
+        peer: PeerId,
+        /// Number of copies of the message that left this node earlier.
+        rank: u32,
     },
     /// A frame arrived (with [`Options::report_frames`](crate::Options::report_frames)). Its
     /// consequences are reported after it.
@@ -249,6 +262,10 @@ pub enum Event {
 /// overhead of the transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
+    /// Frames written.
+    pub frames_up: u64,
+    /// Frames read.
+    pub frames_down: u64,
     /// Payloads of messages written.
     pub payload_up: u64,
     /// All other bytes written.

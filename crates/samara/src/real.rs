@@ -9,6 +9,8 @@ use samara_lab::results::Outcome;
 use samara_spec::Point;
 use samara_testbed::{Done, HostProgram, NodeProgram, SAMARA, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::TestbedOptions;
 use crate::export::one_run;
@@ -70,8 +72,11 @@ pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     }
 }
 
-/// Runs one host of a testbed.
+/// Runs one host of a testbed. Its log goes to standard error; `RUST_LOG` selects more of it.
 pub(crate) fn host(scenario: &Path, (run, seed): (&str, u64), host: u32) -> Result<ExitCode, String> {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    log.try_init().map_err(|error| format!("cannot start logging: {error}"))?;
     let loaded = samara_spec::load(&scenario.display().to_string(), &[], &[], None)
         .map_err(|error| error.to_string())?;
     let is_wanted = |point: &&Point| point.seed == seed && point.name() == run;

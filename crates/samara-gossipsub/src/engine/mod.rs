@@ -47,6 +47,7 @@ use tables::{PeerTable, TopicTable};
 pub use event::{Acceptance, BatchReceipt, Command, Event, PublishError, Receipt, Trace};
 pub use metrics::{Ignored, Metrics};
 pub use partial::ProvideError;
+pub use streams::WithGossipSub;
 pub use tables::Protocol;
 
 /// The context of a [`GossipSub`].

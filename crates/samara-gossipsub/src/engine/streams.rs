@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 use samara_engine::planted::{Bug, is_planted};
-use samara_engine::{Frame, PeerId, PeerInfo, Time};
+use samara_engine::{Context, Engine, Frame, PeerId, PeerInfo, Time};
 use thin_vec::ThinVec;
 
 use super::links::frames;
@@ -44,6 +44,29 @@ pub(super) struct Streams {
     pub(super) is_unheard: bool,
     /// The meshes that the peer has left since for this reason.
     left: ThinVec<TopicIdx>,
+}
+
+/// An engine that is GossipSub, or has it inside: an application whose links carry its frames.
+///
+/// A driver with streams calls methods of GossipSub that no input stands for.
+pub trait WithGossipSub: Engine<Frame = RpcFrame> {
+    /// Calls the GossipSub engine. The application handles the events of the call, as it does after
+    /// an input.
+    fn with_gossipsub<R>(
+        &mut self,
+        cx: &mut Context<'_, RpcFrame, Self::Event>,
+        call: impl FnOnce(&mut GossipSub, &mut Cx<'_>) -> R,
+    ) -> R;
+}
+
+impl WithGossipSub for GossipSub {
+    fn with_gossipsub<R>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut GossipSub, &mut Cx<'_>) -> R,
+    ) -> R {
+        call(self, cx)
+    }
 }
 
 impl GossipSub {

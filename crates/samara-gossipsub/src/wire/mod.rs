@@ -121,6 +121,26 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// No limits, for frames of programs that trust each other.
+    pub const NONE: Self = Self {
+        frame_bytes: usize::MAX,
+        subscriptions: usize::MAX,
+        messages: usize::MAX,
+        ihaves: usize::MAX,
+        ids_per_ihave: usize::MAX,
+        iwant_ids: usize::MAX,
+        idontwant_ids: usize::MAX,
+        ids: usize::MAX,
+        grafts: usize::MAX,
+        prunes: usize::MAX,
+        peers_per_prune: usize::MAX,
+        topic_bytes: usize::MAX,
+        id_bytes: usize::MAX,
+        group_bytes: usize::MAX,
+        metadata_bytes: usize::MAX,
+        unknown_bytes: usize::MAX,
+    };
+
     /// Returns the default limits for frames of this length in bytes.
     pub const fn with_frame_bytes(frame_bytes: usize) -> Self {
         Self {

@@ -1,6 +1,5 @@
 //! Blocks of columns: one node publishes them, and each node custodies some of them.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use samara_apps::columns::{
     Blocks, CellPlan, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
 };
 use samara_apps::host::{self, Host, Processor, Stalls, gossipsub};
-use samara_apps::{Simulated, baselines};
+use samara_apps::{Compiled, baselines};
 use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time};
@@ -19,10 +18,8 @@ use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_gossipsub::partial::{Asking, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_gossipsub::{Config, GossipSub};
-use samara_sim::{
-    Arrivals, Cause, Hop, HostConfig, HostStats, NodeFactory, Origin, Postcard, Record, SimConfig,
-    Simulation, identity_of,
-};
+use samara_hosts::Worlds;
+use samara_sim::{Arrivals, Cause, Hop, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
 use samara_spec::columns::{Columns, CustodyPattern};
 use samara_spec::messages::PlumtreeParameters;
 use samara_spec::{Point, Scenario};
@@ -404,7 +401,7 @@ struct Publishing<E: Spreading> {
 
 impl<E: Planned> Experiment for Publishing<E>
 where
-    Host<Node<E>>: Simulated,
+    Host<Node<E>>: Compiled,
 {
     type App = Host<Node<E>>;
     type Measured = ColumnsMeasured;
@@ -474,13 +471,8 @@ where
         Some(Arc::new(Numbers::new(Arc::clone(&self.blocks), E::codec())))
     }
 
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: NodeFactory<Host<Node<E>>>,
-        local: Range<u32>,
-    ) -> Result<Simulation<Host<Node<E>>>, samara_sim::ConfigError> {
-        Simulated::simulation(config, hosts, factory, local)
+    fn worlds() -> Worlds<Host<Node<E>>> {
+        Compiled::worlds()
     }
 
     fn start(&mut self, commands: &mut Commands<Host<Node<E>>>) {

@@ -1,7 +1,6 @@
 //! A group of members that broadcast to each other: its run and measurements.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -10,16 +9,14 @@ use samara_apps::group::{
     Act, Broadcasts, Counters, Counts, Delivery, GroupMember, Ledger, MemberEvent, SentAt, Source, Totals,
     contents, item_of,
 };
-use samara_apps::{Durations, Simulated};
+use samara_apps::{Compiled, Durations};
 use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Outbox, PeerIdentity, Time};
+use samara_hosts::Worlds;
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
 use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
-use samara_sim::{
-    Cause, ConfigError, GateStats, HostConfig, HostStats, NodeFactory, Origin, Postcard, Record, SimConfig,
-    Simulation, identity_of,
-};
+use samara_sim::{Cause, GateStats, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
 use samara_spec::group::{Group, config, federated};
 use samara_spec::{FaultKind, Point, Scenario};
 
@@ -407,7 +404,7 @@ impl<B: Broadcasts> Broadcasting<B> {
 
 impl<B: Planned> Experiment for Broadcasting<B>
 where
-    GroupMember<B>: Simulated,
+    GroupMember<B>: Compiled,
 {
     type App = GroupMember<B>;
     type Measured = GroupMeasured;
@@ -471,13 +468,8 @@ where
         Some(B::codec())
     }
 
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: NodeFactory<GroupMember<B>>,
-        local: Range<u32>,
-    ) -> Result<Simulation<GroupMember<B>>, ConfigError> {
-        Simulated::simulation(config, hosts, factory, local)
+    fn worlds() -> Worlds<GroupMember<B>> {
+        Compiled::worlds()
     }
 
     fn start(&mut self, commands: &mut Commands<GroupMember<B>>) {

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Carries, Counts, Event, GossipMember, GossipStream, Member, Publish,
 };
-use samara_apps::{Simulated, baselines};
+use samara_apps::{Compiled, baselines};
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
 use samara_engine::{Engine, Frame, NodeRng, Outbox, Purpose, Time};
 use samara_gossipsub::GossipSub;
@@ -20,10 +19,8 @@ use samara_gossipsub::config::{Authenticity, Parameters, ValidatorHook};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
-use samara_sim::{
-    Cause, HostConfig, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Postcard, Record, SimConfig,
-    Simulation, identity_of,
-};
+use samara_hosts::Worlds;
+use samara_sim::{Cause, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Postcard, Record, identity_of};
 
 use super::measure::{MessageCollector, MessageRow};
 use crate::experiment::{self, Commands, Experiment, FramesCodec, Problem, ProtocolOf, Step, World};
@@ -306,7 +303,7 @@ pub(crate) struct Streaming<M: Member> {
 
 impl<M: Planned> Experiment for Streaming<M>
 where
-    Host<M>: Simulated,
+    Host<M>: Compiled,
 {
     type App = Host<M>;
     type Measured = MessagesMeasured;
@@ -347,13 +344,8 @@ where
         Some(M::codec())
     }
 
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: Members<M>,
-        local: Range<u32>,
-    ) -> Result<Simulation<Host<M>>, samara_sim::ConfigError> {
-        Simulated::simulation(config, hosts, factory, local)
+    fn worlds() -> Worlds<Host<M>> {
+        Compiled::worlds()
     }
 
     fn start(&mut self, commands: &mut Commands<Host<M>>) {

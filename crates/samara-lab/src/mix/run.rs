@@ -1,16 +1,16 @@
 //! A run of teams that mix batches.
 
 use std::any::Any;
-use std::ops::Range;
 use std::sync::Arc;
 
-use samara_apps::Simulated;
+use samara_apps::Compiled;
 use samara_apps::mix::{Act, Costs, Host, RoundEvent, Shared};
 use samara_engine::Time;
+use samara_hosts::Worlds;
 use samara_mix::{Config, Ignored, MixFrame, Parameters};
 use samara_sim::{
-    Arrivals, ConfigError, Connection, Control, Hop, HostConfig, HostStats, Http2Config, NodeFactory, Record,
-    SimConfig, Simulation, Transport, Window,
+    Arrivals, Connection, Control, Hop, HostConfig, HostStats, Http2Config, NodeFactory, Record, Transport,
+    Window,
 };
 use samara_spec::mix::Mix;
 use samara_spec::{FaultKind, Point, Scenario};
@@ -258,13 +258,8 @@ impl Experiment for Teams {
         Arc::new(move |host| Host::new(host, &shared))
     }
 
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: NodeFactory<Host>,
-        local: Range<u32>,
-    ) -> Result<Simulation<Host>, ConfigError> {
-        Simulated::simulation(config, hosts, factory, local)
+    fn worlds() -> Worlds<Host> {
+        Compiled::worlds()
     }
 
     fn step(&mut self, world: &mut dyn World<Host>) -> Result<Step, RunError> {

@@ -1,31 +1,29 @@
 //! A host in a process of its own.
 
-use std::io::{BufRead, BufWriter, Write};
-use std::sync::Arc;
+use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use samara_engine::{Engine, Time};
-use samara_net::hosted::{Look, Names, Options, Request, TOKEN_BYTES, serve};
-use samara_sim::{App, host_of, identity_of};
-use samara_spec::{Point, TransportKind};
+use samara_engine::{Driver, Engine, NodeRng, Time};
+use samara_hosts::{Place, Request, TOKEN_BYTES};
+use samara_sim::App;
+use samara_spec::Point;
 use serde::Serialize;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use super::{Listen, Looked, Order, Told, line};
+use super::limits::transport;
+use super::{Listen, Order, Told, line};
 use crate::experiment::Experiment;
-use crate::run::{Course, RunError, RunOptions};
+use crate::run::{Course, RunError, RunOptions, lock};
 
-/// Lines that may wait for the coordinator. A host that is further ahead waits.
-const LINES_MAX: usize = 1 << 16;
+/// Bytes of events that wait for an answer at most, and messages of them that may wait for the
+/// coordinator. A host that is further ahead waits.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+const MESSAGES_MAX: usize = 1 << 6;
 /// Orders that may wait for the host.
 const ORDERS_MAX: usize = 1 << 12;
-/// Bytes of a link between the outbox and the socket.
-const IN_FLIGHT_BYTES: usize = 64 << 10;
-/// Time until a link is up: six attempts of TCP (`tcp_syn_retries`) take longer.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(60);
-
 type Command<E> = <<E as Experiment>::App as Engine>::Command;
 type Event<E> = <<E as Experiment>::App as Engine>::Event;
 /// Orders, up to the first that is not valid.
@@ -40,10 +38,11 @@ type Counters<E> = <<E as Experiment>::App as App>::Counters;
 pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) -> Result<(), RunError> {
     let Course { experiment, setup, graph, .. } = Course::<E>::plan(point, options)?;
     let codec = experiment.codec().ok_or_else(|| failed("this protocol has no encoding of frames"))?;
-    if point.scenario.transport.kind != TransportKind::Tcp {
-        let kind = point.scenario.transport.kind;
-        return Err(failed(format!("transport.kind: found {kind:?}; hosts in processes have \"tcp\"")));
-    }
+    let (spec, sockets) = (&point.scenario.transport, E::worlds().sockets);
+    let transport = transport(spec.kind).filter(|kind| sockets.layer.transports().contains(kind));
+    let transport = transport.ok_or_else(|| {
+        failed(format!("transport.kind: found {:?}, which hosts in processes lack", spec.kind))
+    })?;
     let (lines, orders) = (writer()?, reader::<E>()?);
     let Some(Order::Listen(listen)) = orders.recv().ok().transpose()? else {
         return Err(failed("the first order was not to listen"));
@@ -56,42 +55,37 @@ pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) ->
     let more = experiment.links(&mut rng);
     let edges = graph.edges.iter().copied().chain(more);
     let dials = setup.dials(listen.host, listen.restart, edges, &mut rng);
-    let protocol = experiment.protocols();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(format!("the runtime: {error}")))?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(listen.address).await;
-        let listener = listener.map_err(|error| failed(format!("{}: {error}", listen.address)))?;
-        lines.tell(&Told::<Event<E>, Counters<E>>::Ready { host: listen.host })?;
-        let begin = match orders.recv().ok().transpose()? {
+        let Listen { host: own, address, peers, token: secret, restart } = listen;
+        let mut token = [0; TOKEN_BYTES];
+        hex::decode_to_slice(&secret, &mut token).map_err(|error| failed(format!("token: {error}")))?;
+        let place = Place {
+            own,
+            token,
+            listen: address,
+            peers,
+            protocol: experiment.protocols(),
+            transport,
+            // Before the host's own interface, a program on sockets has nothing else to know its
+            // uplink by.
+            has_limit: spec.node_limit.unwrap_or(true),
+            unsent_bytes: u32::try_from(spec.unsent_bytes()).unwrap_or(u32::MAX),
+        };
+        let begin = (sockets.open)(place, codec).await.map_err(failed)?;
+        lines.answer(&Told::<Event<E>, Counters<E>>::Ready { host: own })?;
+        let start = match orders.recv().ok().transpose()? {
             Some(Order::Begin { at_unix_ns }) => instant(at_unix_ns),
             // The coordinator needs no host any more.
             Some(Order::Stop) | None => return Ok(()),
             Some(_) => return Err(failed("the second order was not to begin")),
         };
-        let Listen { host: own, address, peers, token, restart } = listen;
-        let mut secret = [0; TOKEN_BYTES];
-        hex::decode_to_slice(&token, &mut secret).map_err(|error| failed(format!("token: {error}")))?;
-        let options = Options {
-            own,
-            token: secret,
-            listen: address,
-            peers,
-            dials,
-            names: Names {
-                identity: identity_of,
-                host: host_of,
-                protocol: Arc::new(move |dialler, listener| {
-                    protocol.as_ref().map_or_else(Arc::default, |protocol| protocol(dialler, listener))
-                }),
-            },
-            start: begin,
-            is_restart: restart,
-            in_flight_bytes: IN_FLIGHT_BYTES,
-            not_sent_bytes: u32::try_from(point.scenario.transport.unsent_bytes()).unwrap_or(u32::MAX),
-            dial_timeout: DIAL_TIMEOUT,
-        };
-        let (requests, mut queue) = mpsc::channel(ORDERS_MAX);
+        let rng = NodeRng::from_entropy(getrandom::fill).map_err(failed)?;
+        let at = if restart { Time::ZERO + start.elapsed() } else { Time::ZERO };
+        let (engine, outbox) = factory(own);
+        let links = begin(Driver::since(start, at, engine, outbox, rng)).map_err(failed)?;
+        let (requests, queue) = mpsc::channel(ORDERS_MAX);
         let answers = lines.clone();
         let asking = std::thread::Builder::new().name("orders".to_owned());
         asking
@@ -101,9 +95,10 @@ pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) ->
         let tell = move |at: Time, event| {
             let event: Told<Event<E>, Counters<E>> = Told::Event { at_ns: at.as_nanos(), event };
             // Fails only if the coordinator is gone, and then the orders end, too.
-            let _ = told.tell(&event);
+            let _ = told.event(&event);
         };
-        serve(options, listener, codec, factory(own), &mut queue, tell).await.map_err(failed)
+        (sockets.serve)(links, start, dials, queue, Box::new(tell)).await;
+        Ok(())
     })?;
     lines.end();
     Ok(())
@@ -130,14 +125,13 @@ fn pass_on<E: Experiment>(orders: &Orders<E>, requests: &mpsc::Sender<Request<E:
         let lines = lines.clone();
         let request = match order {
             Order::Command { at_ns, command } => Request::Command(Time::from_nanos(at_ns), command),
-            Order::Sync(number) => Request::Look(Box::new(move |_| {
-                let _ = lines.tell(&Told::<Event<E>, Counters<E>>::Synced(number));
+            Order::Sync(number) => Request::Sync(Box::new(move || {
+                let _ = lines.answer(&Told::<Event<E>, Counters<E>>::Synced(number));
             })),
             Order::Look => Request::Look(Box::new(move |look| {
-                let looked = Told::<Event<E>, _>::Looked(Box::new(looked(look)));
-                let _ = lines.tell(&looked);
+                let _ = lines.answer(&Told::<Event<E>, _>::Looked(Box::new(look)));
             })),
-            Order::Reconnect { host } => Request::Disconnect { host, again: true },
+            Order::Reconnect { host } => Request::Reconnect(host),
             Order::Stop => Request::Stop,
             Order::Listen(_) | Order::Begin { .. } => {
                 eprintln!("an order to listen or to begin came twice");
@@ -147,24 +141,6 @@ fn pass_on<E: Experiment>(orders: &Orders<E>, requests: &mpsc::Sender<Request<E:
         if requests.blocking_send(request).is_err() {
             return;
         }
-    }
-}
-
-fn looked<A: App>(look: Look<'_, A>) -> Looked<A::Counters> {
-    let Look { engine, links, lanes, owed, late, .. } = look;
-    Looked {
-        counters: engine.counters(),
-        frames_sent: links.frames_up,
-        payload_bytes_sent: links.payload_up,
-        control_bytes_sent: links.control_up,
-        frames_received: links.frames_down,
-        payload_bytes_received: links.payload_down,
-        control_bytes_received: links.control_down,
-        bytes_sent: links.bytes_up,
-        bytes_received: links.bytes_down,
-        withdrawn: lanes.iter().map(|(_, lane)| lane.withdrawn.copies).sum(),
-        owed: owed as u64,
-        late_ns: std::mem::take(late).iter().map(|late| late.as_nanos() as u64).collect(),
     }
 }
 
@@ -193,48 +169,63 @@ fn reader<E: Experiment>() -> Result<Orders<E>, RunError> {
 }
 
 /// Lines for the coordinator.
+///
+/// Events wait for the next answer, unless they are many: the coordinator wants them then, and a host
+/// that spreads something has no time for lines.
 #[derive(Clone)]
-struct Lines(SyncSender<Option<String>>, Arc<std::sync::Mutex<Option<std::thread::JoinHandle<()>>>>);
+struct Lines {
+    waiting: Arc<Mutex<String>>,
+    sender: SyncSender<String>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
 
 impl Lines {
-    fn tell(&self, told: &impl Serialize) -> Result<(), RunError> {
-        self.0.send(Some(line(told)?)).map_err(|_| failed("the coordinator is gone"))
+    fn event(&self, event: &impl Serialize) -> Result<(), RunError> {
+        let waiting = self.add(event)?;
+        if waiting.len() < WAITING_BYTES_MAX { Ok(()) } else { self.flush(waiting) }
+    }
+
+    fn answer(&self, answer: &impl Serialize) -> Result<(), RunError> {
+        let waiting = self.add(answer)?;
+        self.flush(waiting)
+    }
+
+    fn add(&self, told: &impl Serialize) -> Result<MutexGuard<'_, String>, RunError> {
+        let line = line(told)?;
+        let mut waiting = lock(&self.waiting);
+        waiting.push_str(&line);
+        waiting.push('\n');
+        Ok(waiting)
+    }
+
+    fn flush(&self, mut waiting: MutexGuard<'_, String>) -> Result<(), RunError> {
+        self.sender.send(std::mem::take(&mut waiting)).map_err(|_| failed("the coordinator is gone"))
     }
 
     /// Waits until all lines are written.
-    fn end(&self) {
-        let _ = self.0.send(None);
-        if let Some(thread) = crate::run::lock(&self.1).take() {
+    fn end(self) {
+        let Self { waiting, sender, thread } = self;
+        // Fails only if the coordinator is gone.
+        let _ = sender.send(std::mem::take(&mut lock(&waiting)));
+        let _ = sender.send(String::new());
+        if let Some(thread) = lock(&thread).take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Writes lines to standard output, in a thread of its own.
+/// Writes lines to standard output, in a thread of its own, until there are none in a message.
 fn writer() -> Result<Lines, RunError> {
-    let (sender, receiver) = sync_channel::<Option<String>>(LINES_MAX);
+    let (sender, receiver) = sync_channel::<String>(MESSAGES_MAX);
     let write = move || {
-        let mut out = BufWriter::new(std::io::stdout());
-        while let Ok(Some(first)) = receiver.recv() {
-            let mut next = Some(first);
-            while let Some(line) = next {
-                if writeln!(out, "{line}").is_err() {
-                    return;
-                }
-                next = match receiver.try_recv() {
-                    Ok(None) => {
-                        let _ = out.flush();
-                        return;
-                    }
-                    Ok(line) => line,
-                    Err(_) => None,
-                };
-            }
-            if out.flush().is_err() {
+        let mut out = std::io::stdout();
+        while let Ok(lines) = receiver.recv() {
+            let written = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+            if written.is_err() || lines.is_empty() {
                 return;
             }
         }
     };
     let thread = std::thread::Builder::new().name("stdout".to_owned()).spawn(write).map_err(failed)?;
-    Ok(Lines(sender, Arc::new(std::sync::Mutex::new(Some(thread)))))
+    Ok(Lines { waiting: Arc::default(), sender, thread: Arc::new(Mutex::new(Some(thread))) })
 }

@@ -1,51 +1,69 @@
 //! What the world of processes lacks, in one place.
 
+use samara_hosts::{Layer, Transport};
 use samara_scenario::Queue;
 use samara_spec::{FaultKind, Scenario, TransportKind};
 
+use crate::family;
+
 /// A part of scenarios that exists in the simulator only: its key, whether a scenario has it, and what
 /// to do.
-type Lack = (&'static str, fn(&Scenario) -> bool, &'static str);
+type Lack = (&'static str, fn(&Scenario, Layer) -> bool, &'static str);
 
 /// What hosts in processes cannot do. `docs/guides/testbed.md` has the same list.
-const LACKS: [Lack; 5] = [
+const LACKS: [Lack; 6] = [
     (
         "transport.kind",
-        |scenario| scenario.transport.kind != TransportKind::Tcp,
+        |scenario, layer| layer == Layer::Framed && !has_transport(scenario, layer),
         "hosts of this protocol have \"tcp\" only; set it to \"tcp\"",
     ),
     (
+        "transport.kind",
+        |scenario, layer| layer == Layer::Libp2p && !has_transport(scenario, layer),
+        "hosts of this protocol have \"tcp\" and \"quic\"; set it to one of them",
+    ),
+    (
         "fault",
-        |scenario| !scenario.faults.iter().all(|fault| has(fault.kind)),
+        |scenario, _| !scenario.faults.iter().all(|fault| has(fault.kind)),
         "hosts can crash, vanish, leave, reset and reconnect, and have uploads and calls; other kinds exist in the \
          simulator only; remove them",
     ),
     (
         "network.regions.gateway",
-        |scenario| scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()),
+        |scenario, _| scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()),
         "gateways exist in the simulator only; remove it",
     ),
     (
         "network.downlink_queue.kind",
-        |scenario| matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
+        |scenario, _| matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
         "\"fq-codel\" exists in the simulator only; expected \"codel\" or \"drop-tail\"",
     ),
-    ("mix", |scenario| scenario.family().section == "mix", "the hosts of a mix share memory; use its nodes"),
+    (
+        "mix",
+        |scenario, _| scenario.family().section == "mix",
+        "the hosts of a mix share memory; use its nodes",
+    ),
 ];
 
 /// What hosts in processes have in another form, so that their figures are doubtful.
-const DIFFERS: [Lack; 2] = [
-    (
-        "transport.connection",
-        |scenario| scenario.transport.connection.is_some(),
-        "hosts have plain TCP connections, without channels and encryption",
-    ),
-    (
-        "protocol.kind",
-        |scenario| scenario.selected.protocol() == "gossipsub",
-        "hosts have plain TCP connections in place of libp2p, and no limit over all links",
-    ),
-];
+const DIFFERS: [Lack; 1] = [(
+    "transport.connection",
+    |scenario, _| scenario.transport.connection.is_some(),
+    "hosts have plain TCP connections, without channels and encryption",
+)];
+
+fn has_transport(scenario: &Scenario, layer: Layer) -> bool {
+    transport(scenario.transport.kind).is_some_and(|kind| layer.transports().contains(&kind))
+}
+
+/// Returns the transport of hosts of this kind, if there is one.
+pub(super) fn transport(kind: TransportKind) -> Option<Transport> {
+    match kind {
+        TransportKind::Tcp => Some(Transport::Tcp),
+        TransportKind::Quic => Some(Transport::Quic),
+        TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => None,
+    }
+}
 
 fn has(kind: FaultKind) -> bool {
     use FaultKind::{Call, Crash, Leave, Reconnect, Reset, Upload, Vanish};
@@ -57,12 +75,14 @@ fn has(kind: FaultKind) -> bool {
 /// # Errors
 /// Names the key that exists in the simulator only, and the way out.
 pub fn check(scenario: &Scenario) -> Result<(), String> {
-    let lack = LACKS.iter().find(|(_, is_wanted, _)| is_wanted(scenario));
+    let layer = family::runs(scenario).layer;
+    let lack = LACKS.iter().find(|(_, is_wanted, _)| is_wanted(scenario, layer));
     lack.map_or(Ok(()), |(key, _, what)| Err(format!("{key}: {what}, or use samara run")))
 }
 
 /// Returns what differs between a scenario and its run on hosts in processes.
 pub fn ignored(scenario: &Scenario) -> Vec<String> {
-    let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario));
+    let layer = family::runs(scenario).layer;
+    let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario, layer));
     differs.map(|(key, _, what)| format!("{key}: {what}")).collect()
 }

@@ -35,6 +35,7 @@ use crate::run::RunError;
 #[cfg(feature = "hosted")]
 pub use host::host;
 pub use limits::{check, ignored};
+pub use samara_hosts::Looked;
 pub(crate) use world::run_in_processes;
 
 /// What the coordinator says to a host.
@@ -88,30 +89,6 @@ pub enum Told<E, C> {
     /// Everything before an order to [`Sync`](Order::Sync) is told.
     Synced(u64),
     Looked(Box<Looked<C>>),
-}
-
-/// A snapshot of the counters of a host since its process started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Looked<C> {
-    /// The counters of the application.
-    pub counters: C,
-    pub frames_sent: u64,
-    pub payload_bytes_sent: u64,
-    pub control_bytes_sent: u64,
-    pub frames_received: u64,
-    pub payload_bytes_received: u64,
-    pub control_bytes_received: u64,
-    /// Bytes that sockets accepted and delivered, framing included.
-    pub bytes_sent: u64,
-    pub bytes_received: u64,
-    /// Copies that the outbox withdrew.
-    pub withdrawn: u64,
-    /// Copies that the outbox holds.
-    pub owed: u64,
-    /// How much later than planned each command since the last look was carried out, in
-    /// nanoseconds.
-    pub late_ns: Vec<u64>,
 }
 
 /// The processes of all hosts, and the network between them.

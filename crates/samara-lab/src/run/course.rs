@@ -98,7 +98,7 @@ impl<'a, E: Experiment> Course<'a, E> {
                 Some((ranks, codec))
             }
         };
-        let sim = E::simulation(config, setup.host_configs(), experiment.hosts(), own)
+        let sim = (E::worlds().simulation)(config, setup.host_configs(), experiment.hosts(), own)
             .map_err(|error| RunError::Failed(error.to_string()))?;
         let options = setup.options;
         let mut net = Net::new(sim, others, &setup);

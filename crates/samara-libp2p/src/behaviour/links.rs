@@ -11,14 +11,14 @@ use libp2p::swarm::{CloseConnection, ConnectionId, NotifyHandler, ToSwarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::{Frame, Input, MessageKey, PeerId as Handle, PeerInfo, Time};
+use samara_gossipsub::WithGossipSub;
 use samara_gossipsub::rpc::RpcFrame;
 
 use super::life::{Happened, Life, Step};
 use super::uplink::{Gauge, Uplink};
 use super::{Behaviour, DEPARTED_MAX};
-use crate::event::Event;
+use crate::event::LinkEvent;
 use crate::handler::{Handler, ToHandler};
-use crate::identity::identity_of;
 
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
@@ -106,7 +106,7 @@ impl Peer {
     }
 }
 
-impl Behaviour {
+impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     /// Moves copies to links with room, in the order of the outbox.
     pub(super) fn drain(&mut self) {
         let now = self.driver.now();
@@ -210,8 +210,9 @@ impl Behaviour {
         };
         self.peers.entry(peer).or_default().connections.push(connection);
         self.live(peer, id, Happened::Connected { is_outbound, address });
+        let protocols = self.terms.protocols(&peer, is_outbound);
         Handler::new(
-            Arc::clone(&self.options.protocols),
+            protocols.unwrap_or_else(|| Arc::clone(&self.options.protocols)),
             Arc::clone(&self.limits),
             Arc::clone(&self.unfinished),
         )
@@ -242,22 +243,22 @@ impl Behaviour {
                 }
                 Step::Heard(is_heard) => {
                     if let Some(handle) = self.handle(&peer_id) {
-                        self.driver.with(|engine, cx| engine.set_heard(handle, is_heard, cx));
+                        self.gossip(|engine, cx| engine.set_heard(handle, is_heard, cx));
                     }
                 }
                 Step::Repeat => {
                     // go-libp2p-pubsub forgets the topics of a peer when its own stream to it ends
                     // (`handleDeadPeers`), although the other stream stays open.
                     if let Some(handle) = self.handle(&peer_id) {
-                        self.driver.with(|engine, _| engine.stream_broke(handle));
+                        self.gossip(|engine, _| engine.stream_broke(handle));
                     }
                 }
                 Step::GiveUp(id) => {
-                    self.emit(Event::GaveUp { peer: peer_id });
+                    self.emit(LinkEvent::GaveUp { peer: peer_id });
                     let connection = CloseConnection::One(id);
                     self.actions.push_back(ToSwarm::CloseConnection { peer_id, connection });
                 }
-                Step::NotSupported => self.emit(Event::NotSupported { peer: peer_id }),
+                Step::NotSupported => self.emit(LinkEvent::NotSupported { peer: peer_id }),
             }
         }
     }
@@ -266,7 +267,7 @@ impl Behaviour {
     fn greet(&mut self, peer_id: PeerId, id: ConnectionId, protocol: &StreamProtocol) {
         let Some(handle) = self.handle(&peer_id) else { return };
         let Some(info) = self.info(&peer_id, id, protocol) else { return };
-        let greeting = self.driver.with(|engine, cx| engine.greeting(handle, info, cx));
+        let greeting = self.gossip(|engine, cx| engine.greeting(handle, info, cx));
         let report = self.options.report_frames;
         let Some(connection) = self.connection(&peer_id, id) else { return };
         connection.writable = true;
@@ -282,7 +283,7 @@ impl Behaviour {
     fn info(&self, peer_id: &PeerId, id: ConnectionId, protocol: &StreamProtocol) -> Option<PeerInfo> {
         let (outbound, address) = self.peers.get(peer_id)?.life.origin(id);
         let protocol = protocol.as_ref().into();
-        Some(PeerInfo { identity: identity_of(peer_id), outbound, address, protocol })
+        Some(PeerInfo { identity: self.terms.identity(peer_id), outbound, address, protocol })
     }
 
     pub(super) fn closed(&mut self, peer_id: PeerId, id: ConnectionId) {
@@ -314,12 +315,12 @@ impl Behaviour {
         self.emit_events();
         self.handles[handle.index()] = None;
         self.departed.insert(peer_id, handle);
-        self.emit(Event::LinkDown { peer: peer_id, lost_copies: owed + in_flight });
+        self.emit(LinkEvent::Down { peer: peer_id, lost_copies: owed + in_flight });
     }
 
     fn report_cut(&mut self, peer: PeerId, copies: usize) {
         if copies > 0 {
-            self.emit(Event::Cut { peer, copies });
+            self.emit(LinkEvent::Cut { peer, copies });
         }
     }
 
@@ -332,7 +333,7 @@ impl Behaviour {
         }
         self.driver.outbox().link_up(handle);
         self.driver.input(Input::LinkUp { peer: handle, info });
-        self.emit(Event::LinkUp { peer: peer_id, protocol: protocol.clone() });
+        self.emit(LinkEvent::Up { peer: peer_id, protocol: protocol.clone() });
     }
 
     /// Returns the number of a peer whose link comes up: its earlier number if it was here before,
@@ -344,7 +345,7 @@ impl Behaviour {
         if self.departed.len() >= DEPARTED_MAX
             && let Some((_, oldest)) = self.departed.shift_remove_index(0)
         {
-            self.driver.with(|engine, _| engine.forget_peer(oldest));
+            self.gossip(|engine, _| engine.forget_peer(oldest));
             self.driver.outbox().set_round_trip(oldest, None);
             return oldest;
         }
@@ -368,13 +369,16 @@ impl Behaviour {
                 break;
             };
             connection.in_flight_bytes -= len;
+            self.traffic.frames_up += 1;
             self.traffic.payload_up += payload as u64;
             self.traffic.control_up += len.saturating_sub(payload) as u64;
             if let Some(frame) = frame {
-                self.actions.push_back(ToSwarm::GenerateEvent(Event::FrameSent { peer: peer_id, frame }));
+                let sent = LinkEvent::FrameSent { peer: peer_id, frame };
+                self.actions.push_back(ToSwarm::GenerateEvent(sent.into()));
             }
             if let Some((key, rank)) = copy.filter(|_| self.options.report_sent) {
-                self.actions.push_back(ToSwarm::GenerateEvent(Event::Sent { key, peer: peer_id, rank }));
+                let sent = LinkEvent::Sent { key, peer: peer_id, rank };
+                self.actions.push_back(ToSwarm::GenerateEvent(sent.into()));
             }
         }
         self.ready.extend(handle);

@@ -31,11 +31,14 @@ use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::partial::Content;
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::Limits;
-use samara_gossipsub::{Acceptance, BatchReceipt, Config, GossipSub, ProvideError, PublishError, Receipt};
+use samara_gossipsub::{
+    Acceptance, BatchReceipt, Config, GossipSub, ProvideError, PublishError, Receipt, WithGossipSub,
+};
 
-use crate::event::{Event, Options, Sizes, Traffic};
+use crate::event::{Event, LinkEvent, Options, Sizes, Traffic};
 use crate::handler::{FromHandler, Handler, ToHandler};
-use crate::identity::{KeySigner, KeyVerifier, identity_of, peer_id_of};
+use crate::identity::{KeySigner, KeyVerifier};
+use crate::terms::{Libp2pTerms, Terms};
 use crate::unfinished::Memory;
 
 use life::Happened;
@@ -47,8 +50,14 @@ use uplink::Uplink;
 /// A connected peer becomes a neighbour as soon as it speaks one of the
 /// [protocols](Options::protocols). Other behaviours decide whom to connect to, except for direct
 /// peers and peers recommended by peer exchange.
-pub struct Behaviour {
-    driver: Driver<GossipSub>,
+///
+/// [`around`](Self::around) puts an application with the engine inside (`A`) into the swarm, in place
+/// of the engine alone. The behaviour then reports events of type `T`.
+pub struct Behaviour<A: WithGossipSub = GossipSub, T = Event> {
+    driver: Driver<A>,
+    terms: Box<dyn Terms>,
+    /// Returns what is reported of an event of the engine or the application.
+    report: fn(&mut Self, A::Event) -> Option<T>,
     options: Options,
     limits: Arc<Limits>,
     /// The memory of frames that have begun and not ended.
@@ -68,7 +77,7 @@ pub struct Behaviour {
     uplink: Option<Uplink>,
     /// Whether a link without a meter was reported.
     has_warned: bool,
-    actions: VecDeque<ToSwarm<Event, ToHandler>>,
+    actions: VecDeque<ToSwarm<T, ToHandler>>,
     traffic: Traffic,
     timer: Delay,
     timer_at: Option<Instant>,
@@ -94,29 +103,12 @@ impl Behaviour {
             config.authenticity.verifier.get_or_insert_with(|| Hook(Arc::new(KeyVerifier)));
         }
         let outbox = Outbox::new(config.outbox_config());
-        let dispatch = config.sending.dispatch;
-        let mut engine = GossipSub::new(config, identity_of(&keypair.public().to_peer_id()))?;
-        engine.greet_streams();
+        let own = Libp2pTerms.identity(&keypair.public().to_peer_id());
+        let engine = GossipSub::new(config, own)?;
         let rng =
             NodeRng::from_entropy(getrandom::fill).expect("the operating system provides random numbers");
-        Ok(Self {
-            driver: Driver::new(engine, outbox, rng),
-            limits: Arc::new(options.limits.clone()),
-            unfinished: Memory::new(options.unfinished_bytes),
-            uplink: options.uplink.filter(|_| dispatch == Dispatch::Node).map(Uplink::new),
-            has_warned: false,
-            options,
-            dispatch,
-            peers: HashMap::new(),
-            handles: Vec::new(),
-            departed: IndexMap::new(),
-            recommended: BTreeMap::new(),
-            ready: Vec::new(),
-            actions: VecDeque::new(),
-            traffic: Traffic::default(),
-            timer: Delay::new(std::time::Duration::ZERO),
-            timer_at: None,
-        })
+        let driver = Driver::new(engine, outbox, rng);
+        Ok(Self::around(driver, Box::new(Libp2pTerms), options, Self::translate))
     }
 
     /// Joins a topic.
@@ -168,7 +160,8 @@ impl Behaviour {
 
     /// Keeps a link to a peer, and sends it every message. The swarm must know its address.
     pub fn add_direct_peer(&mut self, peer: &PeerId) {
-        self.call(|engine, cx| engine.add_direct_peer(identity_of(peer), cx));
+        let identity = self.terms.identity(peer);
+        self.call(|engine, cx| engine.add_direct_peer(identity, cx));
     }
 
     /// Sets the signed record of a peer with a link, which identify provides
@@ -183,53 +176,9 @@ impl Behaviour {
         true
     }
 
-    fn call<R>(
-        &mut self,
-        call: impl FnOnce(&mut GossipSub, &mut samara_engine::Context<'_, RpcFrame, samara_gossipsub::Event>) -> R,
-    ) -> R {
-        let answer = self.driver.with(call);
-        self.after_call();
-        answer
-    }
-
-    /// Handles the results of a call: events, link requests and copies.
-    fn after_call(&mut self) {
-        self.emit_events();
-        for request in self.driver.take_links() {
-            match request {
-                LinkRequest::Dial(identity) => match peer_id_of(&identity) {
-                    Some(peer) => {
-                        let addresses = self.recommended.remove(&peer).unwrap_or_default();
-                        let opts = DialOpts::peer_id(peer)
-                            .condition(PeerCondition::DisconnectedAndNotDialing)
-                            .addresses(addresses)
-                            .extend_addresses_through_behaviour()
-                            .build();
-                        self.actions.push_back(ToSwarm::Dial { opts });
-                    }
-                    None => self.driver.input(Input::DialFailed { identity }),
-                },
-                LinkRequest::Close(handle) => {
-                    if let Some(peer_id) = self.peer_id(handle) {
-                        let connection = CloseConnection::All;
-                        self.actions.push_back(ToSwarm::CloseConnection { peer_id, connection });
-                    }
-                }
-            }
-        }
-        self.drain();
-    }
-
-    fn emit_events(&mut self) {
-        for event in self.driver.take_events() {
-            if let Some(event) = self.translate(event) {
-                self.emit(event);
-            }
-        }
-    }
-
-    fn emit(&mut self, event: Event) {
-        self.actions.push_back(ToSwarm::GenerateEvent(event));
+    /// Returns the members of a topic's mesh.
+    pub fn mesh_peers(&self, topic: &Topic) -> Vec<PeerId> {
+        self.engine().mesh_peers(topic).iter().filter_map(|handle| self.peer_id(*handle)).collect()
     }
 
     fn translate(&mut self, event: samara_gossipsub::Event) -> Option<Event> {
@@ -258,7 +207,7 @@ impl Behaviour {
                 Event::Subscription { peer: self.peer_id(peer)?, topic, joined }
             }
             Engine::PeerExchanged { identity, signed_record, .. } => {
-                self.recommend(peer_id_of(&identity)?, &signed_record?);
+                self.recommend(self.terms.peer(&identity)?, &signed_record?);
                 return None;
             }
             Engine::Lost(lost) => Event::Lost(lost),
@@ -284,6 +233,105 @@ impl Behaviour {
             _ => tracing::debug!(%peer, "ignored a recommended peer whose record it has not signed"),
         }
     }
+}
+
+impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
+    /// Puts an engine, or an application around it, into a swarm. The driver owns it and has its clock;
+    /// `report` returns what the behaviour reports of its events.
+    pub fn around(
+        mut driver: Driver<A>,
+        terms: Box<dyn Terms>,
+        options: Options,
+        report: fn(&mut Self, A::Event) -> Option<T>,
+    ) -> Self {
+        driver.with(|engine, cx| engine.with_gossipsub(cx, |engine, _| engine.greet_streams()));
+        let dispatch = driver.outbox().config().dispatch;
+        Self {
+            driver,
+            terms,
+            report,
+            limits: Arc::new(options.limits.clone()),
+            unfinished: Memory::new(options.unfinished_bytes),
+            uplink: options.uplink.filter(|_| dispatch == Dispatch::Node).map(Uplink::new),
+            has_warned: false,
+            options,
+            dispatch,
+            peers: HashMap::new(),
+            handles: Vec::new(),
+            departed: IndexMap::new(),
+            recommended: BTreeMap::new(),
+            ready: Vec::new(),
+            actions: VecDeque::new(),
+            traffic: Traffic::default(),
+            timer: Delay::new(std::time::Duration::ZERO),
+            timer_at: None,
+        }
+    }
+
+    /// Passes a command to the application.
+    pub fn command(&mut self, command: A::Command) {
+        self.driver.input(Input::Command(command));
+        self.after_call();
+    }
+
+    /// Calls a method of the GossipSub engine.
+    fn gossip<R>(
+        &mut self,
+        call: impl FnOnce(&mut GossipSub, &mut samara_engine::Context<'_, RpcFrame, samara_gossipsub::Event>) -> R,
+    ) -> R {
+        self.driver.with(|engine, cx| engine.with_gossipsub(cx, call))
+    }
+
+    /// Calls a method of the GossipSub engine, and handles the results.
+    fn call<R>(
+        &mut self,
+        call: impl FnOnce(&mut GossipSub, &mut samara_engine::Context<'_, RpcFrame, samara_gossipsub::Event>) -> R,
+    ) -> R {
+        let answer = self.gossip(call);
+        self.after_call();
+        answer
+    }
+
+    /// Handles the results of a call: events, link requests and copies.
+    fn after_call(&mut self) {
+        self.emit_events();
+        for request in self.driver.take_links() {
+            match request {
+                LinkRequest::Dial(identity) => match self.terms.peer(&identity) {
+                    Some(peer) => {
+                        let mut addresses = self.recommended.remove(&peer).unwrap_or_default();
+                        addresses.extend(self.terms.addresses(&peer));
+                        let opts = DialOpts::peer_id(peer)
+                            .condition(PeerCondition::DisconnectedAndNotDialing)
+                            .addresses(addresses)
+                            .extend_addresses_through_behaviour()
+                            .build();
+                        self.actions.push_back(ToSwarm::Dial { opts });
+                    }
+                    None => self.driver.input(Input::DialFailed { identity }),
+                },
+                LinkRequest::Close(handle) => {
+                    if let Some(peer_id) = self.peer_id(handle) {
+                        let connection = CloseConnection::All;
+                        self.actions.push_back(ToSwarm::CloseConnection { peer_id, connection });
+                    }
+                }
+            }
+        }
+        self.drain();
+    }
+
+    fn emit_events(&mut self) {
+        for event in self.driver.take_events() {
+            if let Some(event) = (self.report)(self, event) {
+                self.actions.push_back(ToSwarm::GenerateEvent(event));
+            }
+        }
+    }
+
+    fn emit(&mut self, event: LinkEvent) {
+        self.actions.push_back(ToSwarm::GenerateEvent(event.into()));
+    }
 
     /// Returns the number of entries that this behaviour keeps.
     pub fn sizes(&self) -> Sizes {
@@ -299,8 +347,8 @@ impl Behaviour {
         }
     }
 
-    /// Returns the engine: topics, meshes, scores, metrics.
-    pub fn engine(&self) -> &GossipSub {
+    /// Returns the engine (topics, meshes, scores, metrics), or the application around it.
+    pub fn engine(&self) -> &A {
         self.driver.engine()
     }
 
@@ -365,16 +413,15 @@ impl Behaviour {
     pub fn handle(&self, peer: &PeerId) -> Option<Handle> {
         self.peers.get(peer)?.handle
     }
-
-    /// Returns the members of a topic's mesh.
-    pub fn mesh_peers(&self, topic: &Topic) -> Vec<PeerId> {
-        self.engine().mesh_peers(topic).iter().filter_map(|handle| self.peer_id(*handle)).collect()
-    }
 }
 
-impl NetworkBehaviour for Behaviour {
+impl<A: WithGossipSub, T: From<LinkEvent> + Send + 'static> NetworkBehaviour for Behaviour<A, T>
+where
+    A: Send + 'static,
+    A::Event: Send,
+{
     type ConnectionHandler = Handler;
-    type ToSwarm = Event;
+    type ToSwarm = T;
 
     fn handle_established_inbound_connection(
         &mut self,
@@ -410,7 +457,8 @@ impl NetworkBehaviour for Behaviour {
                 let Some(peer) = failure.peer_id else { return };
                 self.closed(peer, failure.connection_id);
                 if !self.peers.contains_key(&peer) {
-                    self.driver.input(Input::DialFailed { identity: identity_of(&peer) });
+                    let identity = self.terms.identity(&peer);
+                    self.driver.input(Input::DialFailed { identity });
                     self.after_call();
                 }
             }
@@ -435,24 +483,26 @@ impl NetworkBehaviour for Behaviour {
             FromHandler::TheirsEnded => self.live(peer, id, Happened::TheirsEnded),
             FromHandler::Written(count) => self.written(peer, id, count),
             FromHandler::Frame(frame, is_first) => {
+                self.traffic.frames_down += 1;
                 self.traffic.payload_down += frame.payload_len() as u64;
                 self.traffic.control_down += (frame.encoded_len() - frame.payload_len()) as u64;
                 if self.options.report_frames {
-                    self.emit(Event::FrameReceived { peer, frame: frame.clone() });
+                    self.emit(LinkEvent::FrameReceived { peer, frame: frame.clone() });
                 }
                 if let Some(handle) = self.handle(&peer) {
                     if is_first {
-                        self.driver.with(|engine, cx| engine.stream_begins(handle, cx));
+                        self.gossip(|engine, cx| engine.stream_begins(handle, cx));
                     }
+                    let frame = self.terms.recognise(frame);
                     self.driver.input(Input::Frame { peer: handle, frame });
                 }
             }
-            FromHandler::Malformed(error) => self.emit(Event::Malformed { peer, error }),
+            FromHandler::Malformed(error) => self.emit(LinkEvent::Malformed { peer, error }),
         }
         self.after_call();
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<Event, THandlerInEvent<Self>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ToSwarm<T, THandlerInEvent<Self>>> {
         self.driver.fire_timers();
         self.read_meters();
         self.after_call();
@@ -476,7 +526,7 @@ impl NetworkBehaviour for Behaviour {
     }
 }
 
-impl std::fmt::Debug for Behaviour {
+impl<A: WithGossipSub, T> std::fmt::Debug for Behaviour<A, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Behaviour").field("peers", &self.peers.len()).finish_non_exhaustive()
     }

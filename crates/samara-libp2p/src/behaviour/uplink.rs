@@ -17,10 +17,11 @@ use libp2p::PeerId;
 use samara_engine::outbox::{Room, Weight};
 use samara_engine::uplink::{Limit, LimitConfig, Load, Report, TCP_ACK_DELAY};
 use samara_engine::{Frame, Outbox, PeerId as Handle, Time};
+use samara_gossipsub::WithGossipSub;
 
 use super::Behaviour;
 use super::links::Connection;
-use crate::event::Uplink as Status;
+use crate::event::{LinkEvent, Uplink as Status};
 use crate::transport::{Meter, Reading, SINGLE_BYTES};
 
 /// Time between two readings while bytes are under way: the longer one, or where copies wait for
@@ -169,7 +170,7 @@ impl Gauge {
     }
 }
 
-impl Behaviour {
+impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     /// Begins to measure a link, which this connection carries from now on, and to count it if there
     /// is a limit.
     pub(super) fn meter_up(&mut self, peer_id: PeerId, handle: Handle) {

@@ -14,7 +14,7 @@ use libp2p::{Multiaddr, Swarm, gossipsub, identify, noise, tcp, yamux};
 use samara_gossipsub::Config;
 use samara_gossipsub::rpc::Topic;
 use samara_libp2p::transport::{self, Meters};
-use samara_libp2p::{Behaviour, Event, Options};
+use samara_libp2p::{Behaviour, Event, LinkEvent, Options};
 use tokio::sync::mpsc;
 
 use crate::common::{Command, Node, Observed, Transport};
@@ -171,15 +171,15 @@ fn translate(event: Event) -> Option<Observed> {
             Observed::NeedsValidation(id, message.data.to_vec(), from)
         }
         Event::Parts { ticket, group, .. } => Observed::Parts(ticket, group.to_vec()),
-        Event::LinkUp { peer, protocol } => Observed::Peer(peer, protocol.to_string()),
+        Event::Link(LinkEvent::Up { peer, protocol }) => Observed::Peer(peer, protocol.to_string()),
         Event::Subscription { peer, topic, joined: true } => {
             Observed::Joined(peer, topic.as_str().to_owned())
         }
         Event::Subscription { peer, topic, joined: false } => Observed::Left(peer, topic.as_str().to_owned()),
-        Event::LinkDown { peer, .. } => Observed::Gone(peer),
-        Event::Sent { peer, .. } => Observed::Sent(peer),
-        Event::Cut { peer, copies } => Observed::Cut(peer, copies),
-        Event::Malformed { peer, .. } => Observed::Malformed(peer),
+        Event::Link(LinkEvent::Down { peer, .. }) => Observed::Gone(peer),
+        Event::Link(LinkEvent::Sent { peer, .. }) => Observed::Sent(peer),
+        Event::Link(LinkEvent::Cut { peer, copies }) => Observed::Cut(peer, copies),
+        Event::Link(LinkEvent::Malformed { peer, .. }) => Observed::Malformed(peer),
         _ => return None,
     })
 }

@@ -27,8 +27,8 @@ use samara_engine::outbox::Schedule;
 use samara_gossipsub::PublishError;
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
-use samara_libp2p::Event;
 use samara_libp2p::transport::{Meters, quic, tcp};
+use samara_libp2p::{Event, LinkEvent};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
@@ -228,7 +228,7 @@ impl Node {
             tracer.event(&event);
         }
         match event {
-            Event::Sent { key, peer, rank } => self.batches.sent(key, peer, rank),
+            Event::Link(LinkEvent::Sent { key, peer, rank }) => self.batches.sent(key, peer, rank),
             Event::Parts { ticket, topic, group, header, parts, .. } => {
                 self.take_parts(ticket, (topic, group), header.is_some(), parts.len());
             }
@@ -237,30 +237,30 @@ impl Node {
                 tracing::debug!(?id, topic = topic.as_str(), bytes, %from, "delivered");
                 self.take_column(&topic, &message.data);
             }
-            Event::LinkUp { peer, protocol } => {
+            Event::Link(LinkEvent::Up { peer, protocol }) => {
                 tracing::info!(%peer, %protocol, "a link is up");
                 self.peers.insert(peer, Some(protocol.to_string()));
             }
-            Event::LinkDown { peer, lost_copies } => {
+            Event::Link(LinkEvent::Down { peer, lost_copies }) => {
                 tracing::info!(%peer, lost_copies, "a link is down");
                 self.counts.copies_lost += lost_copies as u64;
                 if let Some(protocol) = self.peers.get_mut(&peer) {
                     *protocol = None;
                 }
             }
-            Event::Cut { peer, copies } => {
+            Event::Link(LinkEvent::Cut { peer, copies }) => {
                 tracing::info!(%peer, copies, "a stream broke");
                 self.counts.copies_cut += copies as u64;
             }
-            Event::Malformed { peer, error } => {
+            Event::Link(LinkEvent::Malformed { peer, error }) => {
                 tracing::warn!(%peer, %error, "received a malformed frame");
                 self.counts.malformed += 1;
             }
-            Event::GaveUp { peer } => {
+            Event::Link(LinkEvent::GaveUp { peer }) => {
                 tracing::warn!(%peer, "closed a connection on which streams kept ending");
                 self.counts.gave_up += 1;
             }
-            Event::NotSupported { peer } => {
+            Event::Link(LinkEvent::NotSupported { peer }) => {
                 tracing::info!(%peer, "no common protocol");
                 self.counts.not_supported += 1;
             }

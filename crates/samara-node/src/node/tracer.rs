@@ -4,7 +4,7 @@ use libp2p::PeerId;
 use samara_gossipsub::rpc::{Control, Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::signature::SignatureError;
 use samara_gossipsub::{Config, Ignored, Trace};
-use samara_libp2p::Event;
+use samara_libp2p::{Event, LinkEvent};
 use samara_trace::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,
@@ -56,14 +56,16 @@ impl Tracer {
                 topic: name(topic),
                 received_from: Some(from.map_or_else(|| self.me.clone(), |peer| peer.to_bytes())),
             }),
-            Event::LinkUp { peer, protocol } => {
+            Event::Link(LinkEvent::Up { peer, protocol }) => {
                 Body::AddPeer(AddPeer { peer_id: peer_id(peer), proto: Some(protocol.to_string()) })
             }
-            Event::LinkDown { peer, .. } => Body::RemovePeer(RemovePeer { peer_id: peer_id(peer) }),
-            Event::FrameReceived { peer, frame } => {
+            Event::Link(LinkEvent::Down { peer, .. }) => {
+                Body::RemovePeer(RemovePeer { peer_id: peer_id(peer) })
+            }
+            Event::Link(LinkEvent::FrameReceived { peer, frame }) => {
                 Body::RecvRpc(RecvRpc { received_from: peer_id(peer), meta: Some(self.meta(frame)) })
             }
-            Event::FrameSent { peer, frame } => {
+            Event::Link(LinkEvent::FrameSent { peer, frame }) => {
                 Body::SendRpc(SendRpc { send_to: peer_id(peer), meta: Some(self.meta(frame)) })
             }
             Event::Trace { trace, peer } => self.change(trace, peer.map(|peer| peer.to_bytes())),

@@ -89,6 +89,9 @@ async fn every_preset_works() {
         let one = node(seed + 1, &[], "", &section(&peers)).await;
         let other = node(seed + 2, &[], "", &section(&peers)).await;
         hub.until("/v1/pool", "links", |status| peers_of(status) == 2).await;
+        for leaf in [&one, &other] {
+            leaf.until("/v1/pool", "the link to the hub", |status| peers_of(status) == 1).await;
+        }
         one.post("/v1/pool/submit", json!({ "random_bytes": 3000 })).await;
         other.until("/v1/pool", preset, |status| status["txs"] == 1).await;
     }

@@ -163,14 +163,7 @@ impl<F: Frame> Host<F> {
     }
 
     /// Handles the first step of a handshake.
-    fn dialled(
-        &mut self,
-        now: u64,
-        (src, epoch): (u32, u32),
-        slot: u32,
-        peer_slot: u32,
-        world: &World<F>,
-    ) {
+    fn dialled(&mut self, now: u64, (src, epoch): (u32, u32), slot: u32, peer_slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
         match link.state {
             LinkState::Up if epoch <= link.epoch => return,

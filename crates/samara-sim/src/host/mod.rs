@@ -59,7 +59,12 @@ pub(crate) enum TimerKind {
     Loss(u32),
     DelayedAck(u32),
     /// A step of a handshake has had no answer.
-    Greeting { slot: u32, epoch: u32, step: u32, tries: u32 },
+    Greeting {
+        slot: u32,
+        epoch: u32,
+        step: u32,
+        tries: u32,
+    },
     OutboxWake,
     // Flushes, probes of a closed window and rate limits, on a connection with channels.
     Connection(u32),

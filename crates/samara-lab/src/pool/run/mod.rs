@@ -4,18 +4,16 @@ mod clients;
 mod world;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use samara_apps::codecs::Wire;
 use samara_apps::pool::{Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
-use samara_apps::{Durations, Simulated};
+use samara_apps::{Compiled, Durations};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{
-    ConfigError, ConnectionStats, HostConfig, HostStats, NodeFactory, Origin, Record, SimConfig, Simulation,
-};
+use samara_hosts::Worlds;
+use samara_sim::{ConnectionStats, HostStats, NodeFactory, Origin, Record};
 
 use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
@@ -345,13 +343,8 @@ impl Experiment for Pooling {
         Some(Arc::new(Wire))
     }
 
-    fn simulation(
-        config: SimConfig,
-        hosts: Vec<HostConfig>,
-        factory: NodeFactory<Node>,
-        local: Range<u32>,
-    ) -> Result<Simulation<Node>, ConfigError> {
-        Simulated::simulation(config, hosts, factory, local)
+    fn worlds() -> Worlds<Node> {
+        Compiled::worlds()
     }
 
     fn step(&mut self, world: &mut dyn World<Node>) -> Result<Step, RunError> {

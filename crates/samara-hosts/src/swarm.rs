@@ -1,0 +1,297 @@
+//! Hosts in a swarm of libp2p, with the wire format of GossipSub.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use libp2p::core::Transport as _;
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::upgrade::Version;
+use libp2p::identity::Keypair;
+use libp2p::multiaddr::Protocol;
+use libp2p::swarm::SwarmEvent;
+use libp2p::swarm::dial_opts::DialOpts;
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, yamux};
+use samara_engine::{Driver, Engine, FrameCodec, PeerIdentity};
+use samara_gossipsub::WithGossipSub;
+use samara_gossipsub::rpc::RpcFrame;
+use samara_gossipsub::wire::Limits;
+use samara_libp2p::transport::{Meters, quic, tcp};
+use samara_libp2p::{Behaviour, LinkEvent, Options, Terms};
+use samara_sim::{App, host_of, identity_of};
+use sha2::{Digest, Sha256};
+
+use super::serve::{Begin, Links, Place, TOKEN_BYTES, Waiting};
+use super::{Looked, Transport};
+
+/// Links stay up as long as the run.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1 << 20);
+/// Time that the last frames have to leave.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) fn open<A>(
+    place: Place,
+    codec: Arc<dyn FrameCodec<RpcFrame>>,
+) -> Waiting<'static, Result<Begin<A>, String>>
+where
+    A: App + WithGossipSub + Engine<Event: Send>,
+{
+    let opened = check_free(&place).map(|()| {
+        let begin: Begin<A> = Box::new(move |driver| {
+            let hosts = Hosting::new(driver, place, codec).map_err(|error| error.to_string())?;
+            let links: Box<dyn Links<A>> = Box::new(hosts);
+            Ok(links)
+        });
+        begin
+    });
+    Box::pin(std::future::ready(opened))
+}
+
+/// Checks that nothing listens at the address of the host: libp2p would share it.
+fn check_free(place: &Place) -> Result<(), String> {
+    let at = place.listen;
+    let bound = match place.transport {
+        Transport::Quic => std::net::UdpSocket::bind(at).map(drop),
+        Transport::Tcp => std::net::TcpListener::bind(at).map(drop),
+    };
+    bound.map_err(|error| format!("{at}: {error}"))
+}
+
+/// Returns the address of a socket, with the protocols above it.
+fn address(at: SocketAddr, kind: Transport) -> Multiaddr {
+    let ip = Multiaddr::from(at.ip());
+    match kind {
+        Transport::Quic => ip.with(Protocol::Udp(at.port())).with(Protocol::QuicV1),
+        Transport::Tcp => ip.with(Protocol::Tcp(at.port())),
+    }
+}
+
+/// Returns the key pair of a host. All hosts of a run know the names of all.
+fn keypair(token: &[u8; TOKEN_BYTES], host: u32) -> Keypair {
+    let mut secret = Sha256::new();
+    secret.update(b"the key of a host of a run");
+    secret.update(token);
+    secret.update(host.to_le_bytes());
+    Keypair::ed25519_from_bytes(secret.finalize()).expect("32 bytes are a key")
+}
+
+/// What the application emitted, or what happened on a link.
+#[derive(Debug)]
+enum Told<E> {
+    Event(Instant, E),
+    Link(LinkEvent),
+}
+
+impl<E> From<LinkEvent> for Told<E> {
+    fn from(event: LinkEvent) -> Self {
+        Self::Link(event)
+    }
+}
+
+/// The peers of a run by their numbers.
+struct Hosts {
+    own: u32,
+    peers: Vec<PeerId>,
+    numbers: HashMap<PeerId, u32>,
+    addresses: Vec<Multiaddr>,
+    protocol: Option<Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>>,
+    codec: Arc<dyn FrameCodec<RpcFrame>>,
+}
+
+impl Hosts {
+    fn new(place: &mut Place, codec: Arc<dyn FrameCodec<RpcFrame>>) -> Self {
+        let kind = place.transport;
+        let count = place.peers.len() as u32;
+        let peers: Vec<PeerId> =
+            (0..count).map(|host| keypair(&place.token, host).public().to_peer_id()).collect();
+        Self {
+            own: place.own,
+            numbers: peers.iter().copied().zip(0..).collect(),
+            peers,
+            addresses: place.peers.iter().map(|at| address(*at, kind)).collect(),
+            protocol: place.protocol.take(),
+            codec,
+        }
+    }
+}
+
+impl Terms for Hosts {
+    fn identity(&self, peer: &PeerId) -> PeerIdentity {
+        // A stranger has no number.
+        identity_of(self.numbers.get(peer).copied().unwrap_or(u32::MAX))
+    }
+
+    fn peer(&self, identity: &PeerIdentity) -> Option<PeerId> {
+        self.peers.get(host_of(identity)? as usize).copied()
+    }
+
+    fn addresses(&self, peer: &PeerId) -> Vec<Multiaddr> {
+        let number = self.numbers.get(peer);
+        number.map(|number| self.addresses[*number as usize].clone()).into_iter().collect()
+    }
+
+    fn protocols(&self, peer: &PeerId, is_outbound: bool) -> Option<Arc<[StreamProtocol]>> {
+        let other = *self.numbers.get(peer)?;
+        let (dialler, listener) = if is_outbound { (self.own, other) } else { (other, self.own) };
+        let agreed = self.protocol.as_ref()?(dialler, listener);
+        Some([StreamProtocol::try_from_owned(agreed.to_string()).ok()?].into())
+    }
+
+    fn recognise(&self, frame: RpcFrame) -> RpcFrame {
+        self.codec.recognise(frame)
+    }
+}
+
+/// A host in a swarm.
+struct Hosting<A: App + WithGossipSub + Engine<Event: Send>> {
+    swarm: Swarm<Behaviour<A, Told<A::Event>>>,
+    peers: Vec<PeerId>,
+    addresses: Vec<Multiaddr>,
+    /// Hosts to dial as soon as their links are gone.
+    again: Vec<PeerId>,
+    told: Vec<(Instant, A::Event)>,
+}
+
+impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
+    fn new(
+        driver: Driver<A>,
+        mut place: Place,
+        codec: Arc<dyn FrameCodec<RpcFrame>>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let kind = place.transport;
+        let terms = Hosts::new(&mut place, codec);
+        let (peers, addresses) = (terms.peers.clone(), terms.addresses.clone());
+        let mut options = Options { limits: Limits::NONE, ..Options::default() };
+        options.uplink = options.uplink.filter(|_| place.has_limit);
+        let meters = options.meters.clone();
+        let report = |_: &mut Behaviour<A, _>, event| Some(Told::Event(Instant::now(), event));
+        let behaviour = Behaviour::around(driver, Box::new(terms), options, report);
+        let mut swarm = libp2p::SwarmBuilder::with_existing_identity(keypair(&place.token, place.own))
+            .with_tokio()
+            .with_other_transport(|key| transport(key, &meters))?
+            .with_behaviour(|_| behaviour)?
+            .with_swarm_config(|config| config.with_idle_connection_timeout(IDLE_TIMEOUT))
+            .build();
+        swarm.listen_on(address(place.listen, kind))?;
+        Ok(Self { swarm, peers, addresses, again: Vec::new(), told: Vec::new() })
+    }
+
+    fn call(&mut self, peer: PeerId, address: Multiaddr) {
+        let dial = DialOpts::peer_id(peer).addresses(vec![address]).build();
+        if let Err(error) = self.swarm.dial(dial) {
+            tracing::debug!(%peer, %error, "not dialled");
+        }
+    }
+
+    fn handle(&mut self, event: SwarmEvent<Told<A::Event>>) {
+        match event {
+            SwarmEvent::Behaviour(Told::Event(at, event)) => self.told.push((at, event)),
+            SwarmEvent::Behaviour(Told::Link(event)) => tracing::info!(?event),
+            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
+                tracing::info!(peer = %peer_id, ?cause, "disconnected");
+                if self.again.contains(&peer_id) {
+                    self.again.retain(|again| *again != peer_id);
+                    let number = self.peers.iter().position(|peer| *peer == peer_id);
+                    if let Some(number) = number {
+                        self.call(peer_id, self.addresses[number].clone());
+                    }
+                }
+            }
+            SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
+                tracing::warn!(peer = ?peer_id, %error, "cannot connect");
+            }
+            SwarmEvent::ListenerClosed { reason: Err(error), .. }
+            | SwarmEvent::ListenerError { error, .. } => {
+                tracing::error!(%error, "stopped listening");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// TCP with Noise and Yamux, and QUIC.
+fn transport(
+    key: &Keypair,
+    meters: &Meters,
+) -> Result<libp2p::core::transport::Boxed<(PeerId, StreamMuxerBox)>, Box<dyn Error + Send + Sync>> {
+    let tcp = tcp::Transport::new(tcp::Config::default().nodelay(true), meters)
+        .upgrade(Version::V1Lazy)
+        .authenticate(noise::Config::new(key)?)
+        .multiplex(yamux::Config::default())
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    let quic = quic::Transport::new(quic::Config::default(), key, meters)?
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()).boxed())
+}
+
+impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
+    fn dial(&mut self, host: u32) {
+        let at = host as usize;
+        if let (Some(peer), Some(address)) = (self.peers.get(at), self.addresses.get(at)) {
+            self.call(*peer, address.clone());
+        }
+    }
+
+    fn reconnect(&mut self, host: u32) {
+        let Some(peer) = self.peers.get(host as usize).copied() else { return };
+        if self.swarm.disconnect_peer_id(peer).is_ok() {
+            self.again.push(peer);
+        }
+    }
+
+    fn command(&mut self, command: A::Command) {
+        self.swarm.behaviour_mut().command(command);
+    }
+
+    /// Timers fire and copies leave when the swarm is polled.
+    fn settle(&mut self) -> Vec<(Instant, A::Event)> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn next(&mut self, until: Option<Instant>) -> Waiting<'_, ()> {
+        Box::pin(async move {
+            let event = self.swarm.select_next_some();
+            let event = match until {
+                Some(until) => tokio::time::timeout_at(until.into(), event).await.ok(),
+                None => Some(event.await),
+            };
+            if let Some(event) = event {
+                self.handle(event);
+            }
+        })
+    }
+
+    fn look(&mut self) -> Looked<A::Counters> {
+        let behaviour = self.swarm.behaviour_mut();
+        let traffic = behaviour.traffic();
+        Looked {
+            counters: behaviour.engine().counters(),
+            frames_sent: traffic.frames_up,
+            payload_bytes_sent: traffic.payload_up,
+            control_bytes_sent: traffic.control_up,
+            frames_received: traffic.frames_down,
+            payload_bytes_received: traffic.payload_down,
+            control_bytes_received: traffic.control_down,
+            bytes_sent: traffic.payload_up + traffic.control_up,
+            bytes_received: traffic.payload_down + traffic.control_down,
+            withdrawn: behaviour.counters().iter().map(|(_, lane)| lane.withdrawn.copies).sum(),
+            owed: behaviour.pending() as u64,
+            late_ns: Vec::new(),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(async move {
+            let until = tokio::time::Instant::now() + FINISH_TIMEOUT;
+            while self.swarm.behaviour().sizes().in_flight_bytes > 0 {
+                let Ok(event) = tokio::time::timeout_at(until, self.swarm.select_next_some()).await else {
+                    return;
+                };
+                self.handle(event);
+            }
+        })
+    }
+}
