@@ -15,7 +15,9 @@ mod swarm;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "net")]
-pub use serve::{Begin, Links, Looking, Open, Place, Request, Serve, TOKEN_BYTES, Tell, Waiting};
+pub use serve::{
+    Begin, Happened, Links, Looking, Moved, Open, Place, Request, Serve, TOKEN_BYTES, Tell, Waiting,
+};
 pub use sockets::{Layer, Simulate, Sockets, Transport, Worlds};
 
 /// A snapshot of the counters of a host since its process started.

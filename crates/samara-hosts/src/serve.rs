@@ -55,6 +55,12 @@ pub trait Links<A: App> {
     /// Fires timers, carries out what the engine asks for, and returns the events of the application.
     fn settle(&mut self) -> Vec<(Instant, A::Event)>;
 
+    /// Returns the frames that have left or arrived since the last call. Links that do not see them
+    /// return none.
+    fn frames(&mut self) -> Vec<Moved<A::Frame>> {
+        Vec::new()
+    }
+
     /// Waits for the next thing that happens, or until a time, and handles it. Dropping the wait
     /// loses nothing.
     fn next(&mut self, until: Option<Instant>) -> Waiting<'_, ()>;
@@ -64,6 +70,23 @@ pub trait Links<A: App> {
 
     /// Ends the links as soon as they have sent what they have.
     fn finish(self: Box<Self>) -> Waiting<'static, ()>;
+}
+
+/// A frame that has left or arrived.
+pub struct Moved<F> {
+    pub at: Instant,
+    /// The host at the other end.
+    pub peer: u32,
+    pub is_sent: bool,
+    pub frame: F,
+}
+
+/// What a host tells of a moment.
+pub enum Happened<A: Engine> {
+    /// The application emitted an event.
+    Event(A::Event),
+    /// A frame was sent to a host, or received from it.
+    Frame { peer: u32, is_sent: bool, frame: A::Frame },
 }
 
 /// Looks at a host.
@@ -81,8 +104,8 @@ pub enum Request<A: App> {
     Stop,
 }
 
-/// Receives the events of an application with the times since the start.
-pub type Tell<A> = Box<dyn FnMut(Time, <A as Engine>::Event)>;
+/// Receives what happens, with the times since the start.
+pub type Tell<A> = Box<dyn FnMut(Time, Happened<A>)>;
 /// [`serve`] for an application.
 pub type Serve<A> = fn(
     Box<dyn Links<A>>,
@@ -117,7 +140,11 @@ async fn run<A: App>(
     loop {
         host.act();
         for (at, event) in host.links.settle() {
-            tell(Time::ZERO + at.saturating_duration_since(start), event);
+            tell(Time::ZERO + at.saturating_duration_since(start), Happened::Event(event));
+        }
+        for Moved { at, peer, is_sent, frame } in host.links.frames() {
+            let happened = Happened::Frame { peer, is_sent, frame };
+            tell(Time::ZERO + at.saturating_duration_since(start), happened);
         }
         let until = host.next_deadline();
         tokio::select! {

@@ -24,7 +24,7 @@ use samara_libp2p::{Behaviour, LinkEvent, Options, Terms};
 use samara_sim::{App, host_of, identity_of};
 use sha2::{Digest, Sha256};
 
-use super::serve::{Begin, Links, Place, TOKEN_BYTES, Waiting};
+use super::serve::{Begin, Links, Moved, Place, TOKEN_BYTES, Waiting};
 use super::{Looked, Transport};
 
 /// Links stay up as long as the run.
@@ -82,12 +82,12 @@ fn keypair(token: &[u8; TOKEN_BYTES], host: u32) -> Keypair {
 #[derive(Debug)]
 enum Told<E> {
     Event(Instant, E),
-    Link(LinkEvent),
+    Link(Instant, LinkEvent),
 }
 
 impl<E> From<LinkEvent> for Told<E> {
     fn from(event: LinkEvent) -> Self {
-        Self::Link(event)
+        Self::Link(Instant::now(), event)
     }
 }
 
@@ -153,6 +153,9 @@ struct Hosting<A: App + WithGossipSub + Engine<Event: Send>> {
     /// Hosts to dial as soon as their links are gone.
     again: Vec<PeerId>,
     told: Vec<(Instant, A::Event)>,
+    moved: Vec<Moved<RpcFrame>>,
+    numbers: HashMap<PeerId, u32>,
+    codec: Arc<dyn FrameCodec<RpcFrame>>,
 }
 
 impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
@@ -162,9 +165,10 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         codec: Arc<dyn FrameCodec<RpcFrame>>,
     ) -> Result<Self, Box<dyn Error>> {
         let kind = place.transport;
-        let terms = Hosts::new(&mut place, codec);
+        let terms = Hosts::new(&mut place, Arc::clone(&codec));
         let (peers, addresses) = (terms.peers.clone(), terms.addresses.clone());
-        let mut options = Options { limits: Limits::NONE, ..Options::default() };
+        let numbers = terms.numbers.clone();
+        let mut options = Options { limits: Limits::NONE, report_frames: true, ..Options::default() };
         options.uplink = options.uplink.filter(|_| place.has_limit);
         let meters = options.meters.clone();
         let report = |_: &mut Behaviour<A, _>, event| Some(Told::Event(Instant::now(), event));
@@ -176,7 +180,22 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
             .with_swarm_config(|config| config.with_idle_connection_timeout(IDLE_TIMEOUT))
             .build();
         swarm.listen_on(address(place.listen, kind))?;
-        Ok(Self { swarm, peers, addresses, again: Vec::new(), told: Vec::new() })
+        Ok(Self {
+            swarm,
+            peers,
+            addresses,
+            again: Vec::new(),
+            told: Vec::new(),
+            moved: Vec::new(),
+            numbers,
+            codec,
+        })
+    }
+
+    fn note(&mut self, at: Instant, peer: PeerId, is_sent: bool, frame: RpcFrame) {
+        if let Some(peer) = self.numbers.get(&peer).copied() {
+            self.moved.push(Moved { at, peer, is_sent, frame });
+        }
     }
 
     fn call(&mut self, peer: PeerId, address: Multiaddr) {
@@ -189,7 +208,14 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
     fn handle(&mut self, event: SwarmEvent<Told<A::Event>>) {
         match event {
             SwarmEvent::Behaviour(Told::Event(at, event)) => self.told.push((at, event)),
-            SwarmEvent::Behaviour(Told::Link(event)) => tracing::info!(?event),
+            SwarmEvent::Behaviour(Told::Link(at, LinkEvent::FrameSent { peer, frame })) => {
+                self.note(at, peer, true, frame);
+            }
+            SwarmEvent::Behaviour(Told::Link(at, LinkEvent::FrameReceived { peer, frame })) => {
+                let frame = self.codec.recognise(frame);
+                self.note(at, peer, false, frame);
+            }
+            SwarmEvent::Behaviour(Told::Link(_, event)) => tracing::info!(?event),
             SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
                 tracing::info!(peer = %peer_id, ?cause, "disconnected");
                 if self.again.contains(&peer_id) {
@@ -249,6 +275,10 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
     /// Timers fire and copies leave when the swarm is polled.
     fn settle(&mut self) -> Vec<(Instant, A::Event)> {
         std::mem::take(&mut self.told)
+    }
+
+    fn frames(&mut self) -> Vec<Moved<RpcFrame>> {
+        std::mem::take(&mut self.moved)
     }
 
     fn next(&mut self, until: Option<Instant>) -> Waiting<'_, ()> {

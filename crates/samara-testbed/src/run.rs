@@ -101,7 +101,8 @@ pub const SAMARA: &str = "samara";
 /// The scenario has something that exists in the simulator only.
 pub fn check(point: &Point, inputs: &Inputs, programs: &[NodeProgram]) -> Result<(), TestbedError> {
     let checked = rivals::possible(&point.scenario).and_then(|()| {
-        if needs_hosts(&point.scenario, &hosts(point, inputs)?).is_some() {
+        let needs = needs_hosts(&point.scenario, &hosts(point, inputs)?);
+        if needs.is_some() || has_hosts(&point.scenario, programs) {
             processes::check(&point.scenario)?;
             if programs.iter().any(|program| program.name != SAMARA) {
                 return Err(format!(
@@ -112,6 +113,11 @@ pub fn check(point: &Point, inputs: &Inputs, programs: &[NodeProgram]) -> Result
         Ok(())
     });
     checked.map_err(TestbedError::Scenario)
+}
+
+/// Returns true if hosts have all that nodes of these programs have.
+fn has_hosts(scenario: &samara_spec::Scenario, programs: &[NodeProgram]) -> bool {
+    scenario.selected.protocol() == "gossipsub" && programs.iter().all(|program| program.name == SAMARA)
 }
 
 /// Returns the hosts of the network of a point.
@@ -146,7 +152,7 @@ fn run_nodes(
         return mix::run(point, options, &mut share);
     }
     let emulated = hosts(point, options.inputs).map_err(TestbedError::Scenario)?;
-    if needs_hosts(&point.scenario, &emulated).is_some() {
+    if needs_hosts(&point.scenario, &emulated).is_some() || has_hosts(&point.scenario, options.programs) {
         return fleet::run(point, &emulated, options, progress);
     }
     let stop = Stop(options.stop);

@@ -183,6 +183,7 @@ impl Experiment for Spread {
             self.delivered.push(Delivered {
                 node: record.host,
                 item: number.into(),
+                from: None,
                 origin: Origin { host: number % self.nodes, at: self.start_of(number).as_nanos() },
                 at: record.at.as_nanos(),
                 made_of: None,

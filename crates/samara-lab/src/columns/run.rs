@@ -163,6 +163,7 @@ impl ColumnsMeasured {
             let delivered = |(place, delivery): (usize, &&Delivery)| Delivered {
                 node: delivery.host,
                 item: item(delivery),
+                from: Some(delivery.from),
                 origin,
                 at: delivery.at,
                 made_of: (delivery.from == delivery.host)

@@ -1,6 +1,7 @@
 //! Where the time of every delivery went: recorded by the simulator, resolved into paths, and kept
 //! as a table.
 
+mod frames;
 mod saved;
 mod section;
 mod show;
@@ -18,6 +19,7 @@ use crate::results::columns::column;
 use crate::results::tables::{self, Table};
 use crate::run::lock;
 
+pub(crate) use frames::Frames;
 pub use saved::SavedPaths;
 pub(crate) use section::{difference, section};
 pub use show::{Shown, json, show};
@@ -90,6 +92,8 @@ pub(crate) fn is_sampled(item: u64, every: u64) -> bool {
 pub struct Delivered {
     pub node: u32,
     pub item: u64,
+    /// The host that sent the item, if the family knows. Paths of real runs go by it.
+    pub from: Option<u32>,
     /// The publication of the item.
     pub origin: Origin,
     /// The time of the delivery, in nanoseconds of the run.
@@ -206,6 +210,11 @@ impl Explained {
     pub(crate) fn of_traces(arrivals: Arrivals, delivered: Vec<Delivered>, main: MainTime) -> Self {
         let every = (delivered.len() as u64).div_ceil(ROWS_MAX).max(1);
         Self::of(arrivals, delivered, paths, false, (every, main))
+    }
+
+    /// Returns true if the path of any delivery is known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.rows.iter().flat_map(|row| row.parts.iter()).any(|(cause, _)| cause != Cause::Unknown)
     }
 
     /// Returns the mean parts over the deliveries that end the time of the main metric, in

@@ -568,6 +568,7 @@ where
             is_last.then_some(Delivered {
                 node: row.node,
                 item,
+                from: (row.from != NOBODY).then_some(row.from),
                 origin,
                 at: at + row.nanos,
                 made_of: None,

@@ -48,7 +48,7 @@ pub(super) fn delivered<'a>(rounds: impl Iterator<Item = &'a RoundRow>) -> Vec<D
             // One of several nodes that finish at the same time.
             let is_last = *at == Some(exit) && !std::mem::replace(&mut has_last, true);
             let (node, item, after) = (*node, row.round, Cause::Processor);
-            Some(Delivered { node, item, origin, at: (*at)?, made_of: None, is_last, after })
+            Some(Delivered { node, item, from: None, origin, at: (*at)?, made_of: None, is_last, after })
         });
         Some(delivered.collect::<Vec<_>>())
     };

@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use samara_engine::{Driver, Engine, NodeRng, Time};
-use samara_hosts::{Place, Request, TOKEN_BYTES};
-use samara_sim::App;
+use samara_hosts::{Happened, Place, Request, TOKEN_BYTES};
+use samara_sim::{App, Contents};
 use samara_spec::Point;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::limits::transport;
-use super::{Listen, Order, Told, line};
+use super::{Listen, Moved, Order, Told, line};
 use crate::experiment::Experiment;
 use crate::run::{Course, RunError, RunOptions, lock};
 
@@ -92,10 +92,23 @@ pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) ->
             .spawn(move || pass_on::<E>(&orders, &requests, &answers))
             .map_err(|error| failed(format!("the thread for orders: {error}")))?;
         let told = lines.clone();
-        let tell = move |at: Time, event| {
-            let event: Told<Event<E>, Counters<E>> = Told::Event { at_ns: at.as_nanos(), event };
+        let contents = experiment.contents();
+        let tell = move |at: Time, happened| {
+            let at_ns = at.as_nanos();
+            let said: Told<Event<E>, Counters<E>> = match happened {
+                Happened::Event(event) => Told::Event { at_ns, event },
+                Happened::Frame { peer, is_sent, frame } => {
+                    let Some(contents) = &contents else { return };
+                    let Contents { items, names, asked, .. } = contents(&frame, None);
+                    if items.is_empty() && asked.is_empty() {
+                        return;
+                    }
+                    let (items, names, asked) = (items.to_vec(), names.to_vec(), asked.to_vec());
+                    Told::Frame(Moved { at_ns, peer, is_sent, items, names, asked })
+                }
+            };
             // Fails only if the coordinator is gone, and then the orders end, too.
-            let _ = told.event(&event);
+            let _ = told.event(&said);
         };
         (sockets.serve)(links, start, dials, queue, Box::new(tell)).await;
         Ok(())

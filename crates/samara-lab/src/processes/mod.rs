@@ -86,9 +86,31 @@ pub enum Told<E, C> {
         at_ns: u64,
         event: E,
     },
+    /// A frame with items that `samara explain` follows, or with requests for them, has left or arrived.
+    Frame(Moved),
     /// Everything before an order to [`Sync`](Order::Sync) is told.
     Synced(u64),
     Looked(Box<Looked<C>>),
+}
+
+/// A frame that a host has sent or received. Without such lines, `samara explain` knows deliveries and
+/// their senders only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    pub at_ns: u64,
+    /// The host at the other end.
+    pub peer: u32,
+    pub is_sent: bool,
+    /// The items in the frame, by the experiment's numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<u64>,
+    /// The names by which requests ask for the items, if they do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<u64>,
+    /// The names of items that the frame asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<u64>,
 }
 
 /// The processes of all hosts, and the network between them.

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use samara_engine::Time;
-use samara_sim::{App, ConnectionStats, FrameCount, GateStats, HostStats, Record};
+use samara_sim::{App, Arrivals, ConnectionStats, FrameCount, GateStats, HostStats, Record};
 use samara_spec::{FaultKind, Point};
 
 use super::{Fleet, Looked, Order, Told, check, line};
 use crate::experiment::{Commands, Experiment, Step, World};
+use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::network::{self, Hosts};
 use crate::results::Measured;
-use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps};
+use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps, with_paths};
 
 /// Time between two looks of the coordinator at the events of the hosts.
 const SLICE_NANOS: u64 = 100_000_000;
@@ -47,8 +48,16 @@ pub(crate) fn run_in_processes<E: Experiment>(
         watch(progress(&experiment, world.now), experiment.state());
     }
     watch(Progress { share: 1.0, ..progress(&experiment, world.now) }, experiment.state());
-    let measured = experiment.measured(&mut world)?;
-    Ok((Box::new(measured), world.late_ms))
+    let delivered = experiment.delivered();
+    let latency = |from, to| network::latency_nanos(&setup.hosts, from, to);
+    let arrivals = std::mem::take(&mut world.frames).arrivals(&delivered, latency);
+    let every = (delivered.len() as u64).div_ceil(ROWS_MAX).max(1);
+    let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
+    let (has_loops, main) = (experiment.has_loops(), experiment.main_time());
+    let explained = Explained::of(arrivals, delivered, paths, has_loops, (every, main));
+    let measured: Box<dyn Measured> = Box::new(experiment.measured(&mut world)?);
+    let measured = if explained.is_known() { with_paths(measured, explained) } else { measured };
+    Ok((measured, world.late_ms))
 }
 
 fn progress<E: Experiment>(experiment: &E, now: Time) -> Progress {
@@ -123,6 +132,7 @@ struct Processes<'a, A: App> {
     /// Hosts that have not answered the last order to sync or to look.
     silent: Vec<u32>,
     late_ms: Vec<f64>,
+    frames: Frames,
 }
 
 impl<'a, A: App> Processes<'a, A> {
@@ -137,6 +147,7 @@ impl<'a, A: App> Processes<'a, A> {
             synced: 0,
             silent: Vec::new(),
             late_ms: Vec::new(),
+            frames: Frames::default(),
             setup,
         }
     }
@@ -206,6 +217,7 @@ impl<'a, A: App> Processes<'a, A> {
                 let at = Time::from_nanos(at_ns).max(self.now);
                 self.events.push(Record { at, host, event });
             }
+            Told::Frame(moved) => self.frames.moved(host, &moved),
             Told::Synced(number) if number == self.synced => self.silent.retain(|silent| *silent != host),
             Told::Synced(_) => {}
             Told::Looked(looked) => {

@@ -79,6 +79,7 @@ impl Deliveries {
             Some(Delivered {
                 node: row.node,
                 item: u64::from(row.item),
+                from: (row.from != NOBODY).then_some(row.from),
                 origin,
                 at,
                 made_of: None,
