@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use serve::{
     Begin, Happened, Links, Looking, Moved, Open, Place, Request, Serve, TOKEN_BYTES, Tell, Waiting,
 };
-pub use sockets::{Layer, Simulate, Sockets, Transport, Worlds};
+pub use sockets::{Layer, ProtocolOf, Simulate, Sockets, Transport, Worlds};
 
 /// A snapshot of the counters of a host since its process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use samara_engine::{Driver, Engine, FrameCodec, Time};
 use samara_sim::App;
 use tokio::sync::mpsc;
 
-use super::{Looked, Transport};
+use super::{Looked, ProtocolOf, Transport};
 
 /// Bytes of the secret that all hosts of a run share.
 pub const TOKEN_BYTES: usize = samara_net::hosted::TOKEN_BYTES;
@@ -35,7 +35,7 @@ pub struct Place {
     /// The address at which this host dials each host.
     pub peers: Vec<SocketAddr>,
     /// Returns the protocol that a dialler and a listener agree on.
-    pub protocol: Option<Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>>,
+    pub protocol: Option<ProtocolOf>,
     pub transport: Transport,
     /// Whether one order over all links has its limit of what is under way.
     pub has_limit: bool,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 use samara_engine::Engine;
 use samara_gossipsub::WithGossipSub;
@@ -12,6 +13,9 @@ use samara_sim::{App, ConfigError, HostConfig, NodeFactory, SimConfig, Simulatio
 use super::serve::{Open, Serve, serve};
 #[cfg(feature = "net")]
 use super::{framed, swarm};
+
+/// Returns the name of the protocol that two hosts agree on.
+pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
 
 /// Creates a simulation, with the errors of [`Simulation::with_local_hosts`].
 pub type Simulate<A> =

@@ -25,7 +25,7 @@ use samara_sim::{App, host_of, identity_of};
 use sha2::{Digest, Sha256};
 
 use super::serve::{Begin, Links, Moved, Place, TOKEN_BYTES, Waiting};
-use super::{Looked, Transport};
+use super::{Looked, ProtocolOf, Transport};
 
 /// Links stay up as long as the run.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1 << 20);
@@ -97,7 +97,7 @@ struct Hosts {
     peers: Vec<PeerId>,
     numbers: HashMap<PeerId, u32>,
     addresses: Vec<Multiaddr>,
-    protocol: Option<Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>>,
+    protocol: Option<ProtocolOf>,
     codec: Arc<dyn FrameCodec<RpcFrame>>,
 }
 

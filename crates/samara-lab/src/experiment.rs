@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use samara_engine::units::Size;
 use samara_engine::{Engine, FrameCodec, NodeRng, Time};
-use samara_hosts::Worlds;
+pub use samara_hosts::{ProtocolOf, Worlds};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
@@ -30,9 +30,6 @@ use crate::torture::Broken;
 
 /// The dotted key of an invalid value, and the reason.
 pub type Problem = (String, String);
-
-/// Returns the name of the protocol that two hosts agree on.
-pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
 
 /// Returns what a hostile host sends in place of a frame.
 pub type Forge<F> = Box<dyn Fn(Misconduct, &F, &mut NodeRng) -> Option<F> + Send + Sync>;
