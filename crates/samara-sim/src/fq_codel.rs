@@ -100,7 +100,8 @@ impl<T: Queued> FqLine<T> {
         (8e9 / self.nanos_per_byte).round() as u64
     }
 
-    pub(crate) fn set_rate(&mut self, rate_bps: u64) {
+    /// Changes the rate in bits per second.
+    pub fn set_rate(&mut self, rate_bps: u64) {
         self.nanos_per_byte = nanos_per_byte(rate_bps);
     }
 

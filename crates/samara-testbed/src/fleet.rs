@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use samara_emulation::{MIN_RATE_BPS, Relay};
 use samara_engine::Time;
 use samara_lab::network::Hosts;
 use samara_lab::processes::{Fleet, Listen, Order, Told, ignored};
@@ -236,6 +237,13 @@ impl<'a> Processes<'a> {
         RunError::Failed(TestbedError::Ended { node: host, phase: "run", status, log, tail }.to_string())
     }
 
+    fn relay(&self) -> Result<&Relay, RunError> {
+        match &self.wire {
+            Wire::Relay(relay) => Ok(relay),
+            Wire::Loopback => Err(RunError::Failed("the links are not emulated".to_owned())),
+        }
+    }
+
     /// Returns the use of resources of each host.
     fn usage(&mut self) -> Vec<Usage> {
         self.sample();
@@ -323,6 +331,17 @@ impl Fleet for Processes<'_> {
         }
         self.listen(&[host], true)?;
         self.say(host, &Order::Begin { at_unix_ns: self.start_unix_ns })
+    }
+
+    fn cut(&mut self, ways: &[(u32, u32)], is_cut: bool) -> Result<(), RunError> {
+        self.relay()?.cut(ways, is_cut).map_err(|error| RunError::Failed(error.to_string()))
+    }
+
+    fn set_rates(&mut self, host: u32, [uplink, downlink]: [u64; 2]) -> Result<(), RunError> {
+        // What the emulation cannot do slower.
+        let [uplink, downlink] = [uplink, downlink].map(|rate| rate.max(MIN_RATE_BPS));
+        let set = self.relay()?.set_rates(host, uplink, downlink);
+        set.map_err(|error| RunError::Failed(error.to_string()))
     }
 
     fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {

@@ -538,6 +538,7 @@ pub(crate) fn emulated(
     stats.received = after.received.since(&before.received);
     stats.drops.uplink_full = after.drops.uplink_full.since(&before.drops.uplink_full);
     stats.drops.uplink_codel = after.drops.uplink_codel.since(&before.drops.uplink_codel);
+    stats.drops.partition = after.drops.cut.since(&before.drops.cut);
     stats.drops.random = after.drops.random.since(&before.drops.random);
     stats.drops.downlink_full = after.drops.downlink_full.since(&before.drops.downlink_full);
     stats.drops.downlink_codel = after.drops.downlink_codel.since(&before.drops.downlink_codel);

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use samara_emulation::{EmulationConfig, Relay, RelayConfig, Servers};
 use samara_lab::network::{self, Hosts};
 use samara_sim::Congestion;
-use samara_spec::{Scenario, TransportKind, TransportSpec};
+use samara_spec::{Fault, FaultKind, Scenario, TransportKind, TransportSpec};
 
 use crate::{TestbedError, rivals};
 
@@ -37,7 +37,10 @@ impl Wire {
         // Loopback and the processors of one machine are no faster than this.
         let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
         let has_rivals = !rivals::planned(scenario, seed).is_empty();
-        if !impaired && !has_rivals && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
+        let of_network =
+            |fault: &Fault| matches!(fault.kind, FaultKind::Cut | FaultKind::Partition | FaultKind::Slow);
+        let has_faults = scenario.faults.iter().any(of_network);
+        if !impaired && !has_rivals && !has_faults && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
             return Ok(Self::Loopback);
         }
         // Without a queue behind the sockets, the interface of the host is the bottleneck.

@@ -48,6 +48,11 @@ impl<P> Downlink<P> {
         Self { rate_bps, queue: VecDeque::new(), queued_bytes: 0, discipline: queue, free_at: 0, codel }
     }
 
+    /// Changes the rate for the packets that are received from now on.
+    pub(crate) fn set_rate(&mut self, rate_bps: u64) {
+        self.rate_bps = rate_bps;
+    }
+
     /// Returns the time at which the head of the queue is received, or `None` if no packet waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.queue.front().map(|head| self.end_of(head.packet.bytes, head.since))

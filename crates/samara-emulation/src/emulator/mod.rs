@@ -49,6 +49,8 @@ pub struct Drops {
     pub uplink_codel: Count,
     /// At the sender: random loss in the network.
     pub random: Count,
+    /// At the sender: the way to the receiver was cut.
+    pub cut: Count,
     /// At the receiver: the queue of its downlink was full.
     pub downlink_full: Count,
     /// At the receiver: dropped by controlled delay.
@@ -60,6 +62,7 @@ impl Drops {
         let mut total = self.uplink_full;
         total += self.uplink_codel;
         total += self.random;
+        total += self.cut;
         total += self.downlink_full;
         total += self.downlink_codel;
         total
@@ -125,6 +128,8 @@ pub struct Emulator<P> {
     /// Number of the first server.
     servers: u32,
     paths: Paths,
+    /// Ways on which all packets are lost, each with the number of cuts.
+    cuts: FxHashMap<(u32, u32), u32>,
     travelling: Slab<Travelling<P>>,
     /// Events by time, then by order of scheduling.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -151,6 +156,7 @@ impl<P> Emulator<P> {
             hosts: hosts.collect(),
             servers: config.hosts.len() as u32,
             paths: Paths::new(config),
+            cuts: FxHashMap::default(),
             travelling: Slab::new(),
             events: BinaryHeap::new(),
             scheduled: 0,
@@ -179,6 +185,29 @@ impl<P> Emulator<P> {
                 self.schedule(at, Event::Uplink { host: from });
             }
         }
+    }
+
+    /// Cuts ways from one host to another, or ends a cut of each. Packets that have left travel on.
+    pub fn cut(&mut self, now: Time, ways: &[(u32, u32)], is_cut: bool) {
+        self.advance(now);
+        for way in ways {
+            let cuts = self.cuts.entry(*way).or_default();
+            *cuts = if is_cut { *cuts + 1 } else { cuts.saturating_sub(1) };
+            if *cuts == 0 {
+                self.cuts.remove(way);
+            }
+        }
+    }
+
+    /// Changes the rates of a host. Packets that are being sent or received are not affected.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn set_rates(&mut self, now: Time, host: u32, uplink_bps: u64, downlink_bps: u64) {
+        self.advance(now);
+        let state = &mut self.hosts[host as usize];
+        state.uplink.set_rate(uplink_bps.max(1));
+        state.downlink.set_rate(downlink_bps.max(1));
     }
 
     /// Returns the next packet received at `now` or before, or `None`. Call it until it returns
@@ -248,14 +277,16 @@ impl<P> Emulator<P> {
 
     fn travel(&mut self, from: u32, departure: Departure<P>) {
         let Departure { packet, flow, end, waited } = departure;
-        let duration = self.paths.travel(from, packet.to);
+        let is_cut = self.cuts.contains_key(&(from, packet.to));
+        let duration = if is_cut { None } else { self.paths.travel(from, packet.to) };
         self.count(from, packet.to, |counters| {
             counters.left.add(1, packet.bytes);
             counters.uplink_wait_max = counters.uplink_wait_max.max(Duration::from_nanos(waited));
         });
         let host = &mut self.hosts[from as usize];
         let Some(duration) = duration else {
-            host.counters.drops.random.add(1, packet.bytes);
+            let drops = &mut host.counters.drops;
+            if is_cut { &mut drops.cut } else { &mut drops.random }.add(1, packet.bytes);
             host.uplink.arrived(flow);
             return;
         };
@@ -280,6 +311,10 @@ impl<P> Emulator<P> {
 
     fn receive(&mut self, to: u32) {
         let host = &mut self.hosts[to as usize];
+        // The rate may have fallen since.
+        if host.downlink.next_at().is_some_and(|at| at > self.now) {
+            return self.schedule_downlink(to);
+        }
         match host.downlink.receive(self.now) {
             Some(Left::Received { packet, waited }) => {
                 let longest = &mut host.counters.downlink_wait_max;

@@ -446,3 +446,43 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn packets_on_a_cut_way_are_lost_until_the_last_cut_ends() {
+    let mut emulator = Emulator::new(&uniform(3, 8 * MBIT, 50)).unwrap();
+    send(&mut emulator, 0, 0, 1, 7, 0);
+    // The packet has left: it travels on.
+    emulator.cut(at(10 * MS), &[(0, 1)], true);
+    emulator.cut(at(10 * MS), &[(0, 1), (2, 1)], true);
+    send(&mut emulator, 10 * MS, 0, 1, 7, 1);
+    send(&mut emulator, 10 * MS, 1, 0, 7, 2);
+    send(&mut emulator, 10 * MS, 0, 2, 7, 3);
+    emulator.cut(at(20 * MS), &[(0, 1)], false);
+    send(&mut emulator, 20 * MS, 0, 1, 7, 4);
+    emulator.cut(at(30 * MS), &[(0, 1)], false);
+    send(&mut emulator, 30 * MS, 0, 1, 7, 5);
+    let mut heard: Vec<_> = drain(&mut emulator).into_iter().map(|(_, _, id)| id).collect();
+    heard.sort_unstable();
+    assert_eq!(heard, [0, 2, 3, 5]);
+    let drops: Vec<_> = emulator.counters().map(|counters| counters.drops.cut.packets).collect();
+    assert_eq!(drops, [2, 0, 0]);
+    assert_eq!(emulator.counters().map(|counters| counters.drops.total().packets).sum::<u64>(), 2);
+}
+
+#[test]
+fn rates_change_for_the_packets_that_follow() {
+    for (uplink, downlink) in [(2, 8), (8, 2)] {
+        let mut emulator = Emulator::new(&uniform(2, 8 * MBIT, 50)).unwrap();
+        (0..20).for_each(|id| send(&mut emulator, 0, 0, 1, 7, id));
+        let halfway = at(60 * MS);
+        while emulator.poll(halfway).is_some() {}
+        emulator.set_rates(halfway, 0, uplink * MBIT, 8 * MBIT);
+        emulator.set_rates(halfway, 1, 8 * MBIT, downlink * MBIT);
+        (20..30).for_each(|id| send(&mut emulator, 100 * MS, 0, 1, 7, id));
+        let heard = drain(&mut emulator);
+        let last: Vec<_> = heard[heard.len() - 10..].iter().map(|(at, ..)| *at).collect();
+        assert!(last.windows(2).all(|pair| pair[1] - pair[0] == 4 * MS), "{uplink}, {downlink}: {heard:?}");
+        assert_eq!(heard.last().map(|(_, _, id)| *id), Some(29));
+        assert_eq!(emulator.counters().nth(1).map(|counters| counters.received.packets), Some(30));
+    }
+}

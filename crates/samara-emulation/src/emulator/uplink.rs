@@ -93,6 +93,14 @@ impl<P> Uplink<P> {
         }
     }
 
+    /// Changes the rate for the packets that leave from now on.
+    pub(crate) fn set_rate(&mut self, rate_bps: u64) {
+        self.rate_bps = rate_bps;
+        if let Some(line) = &mut self.line {
+            line.set_rate(rate_bps);
+        }
+    }
+
     /// Returns the time at which the next packet begins to leave, or `None` if no packet waits.
     pub(crate) fn next_at(&self) -> Option<u64> {
         if let Some(line) = &self.line {

@@ -14,7 +14,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::netlink::Netlink;
 
-/// The root of the queues; classes have the numbers of hosts, counted from 1.
+/// The root of the queues.
 const ROOT: u16 = 1;
 
 /// Bytes that an idle interface passes at once: one packet.
@@ -27,26 +27,40 @@ const TCA_HTB_INIT: u16 = 2;
 const TCA_U32_CLASSID: u16 = 1;
 const TCA_U32_SEL: u16 = 5;
 
+fn message(index: u32, (parent, handle): (TcHandle, TcHandle), kind: &str, options: Vec<u8>) -> TcMessage {
+    let mut message = TcMessage::with_index(index as i32);
+    (message.header.parent, message.header.handle) = (parent, handle);
+    message.attributes.push(TcAttribute::Kind(kind.to_owned()));
+    message.attributes.push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)));
+    message
+}
+
+const ROOT_HANDLE: TcHandle = TcHandle { major: ROOT, minor: 0 };
+
+/// Returns the queue of a host. Classes have the numbers of hosts, counted from 1.
+fn class(index: u32, host: u16, rate_bps: u64) -> RouteNetlinkMessage {
+    let handle = TcHandle { major: ROOT, minor: host + 1 };
+    let options = attribute(TCA_HTB_PARMS, &parameters(rate_bps));
+    RouteNetlinkMessage::NewTrafficClass(message(index, (ROOT_HANDLE, handle), "htb", options))
+}
+
+/// Changes the rate of a host's interface.
+pub(super) fn change(netlink: &mut Netlink, index: u32, host: u32, rate_bps: u64) -> io::Result<()> {
+    netlink.request(class(index, host as u16, rate_bps), NLM_F_ACK).map(drop)
+}
+
 /// Adds the interfaces of hosts with these source addresses and rates.
 pub(super) fn add(netlink: &mut Netlink, index: u32, hosts: &[(Ipv4Addr, u64)]) -> io::Result<()> {
-    let message = |parent, handle, kind: &str, options: Vec<u8>| {
-        let mut message = TcMessage::with_index(index as i32);
-        (message.header.parent, message.header.handle) = (parent, handle);
-        message.attributes.push(TcAttribute::Kind(kind.to_owned()));
-        message.attributes.push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)));
-        message
-    };
-    let root = TcHandle { major: ROOT, minor: 0 };
     let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-    let queues = message(TcHandle::ROOT, root, "htb", attribute(TCA_HTB_INIT, &init()));
+    let options = attribute(TCA_HTB_INIT, &init());
+    let queues = message(index, (TcHandle::ROOT, ROOT_HANDLE), "htb", options);
     netlink.request(RouteNetlinkMessage::NewQueueDiscipline(queues), flags)?;
-    for (number, (source, rate_bps)) in (1..).zip(hosts) {
-        let class = TcHandle { major: ROOT, minor: number };
-        let queue = message(root, class, "htb", attribute(TCA_HTB_PARMS, &parameters(*rate_bps)));
-        netlink.request(RouteNetlinkMessage::NewTrafficClass(queue), flags)?;
-        let mut options = attribute(TCA_U32_CLASSID, &u32::from(class).to_ne_bytes());
+    for (host, (source, rate_bps)) in (0..).zip(hosts) {
+        netlink.request(class(index, host, *rate_bps), flags)?;
+        let handle = TcHandle { major: ROOT, minor: host + 1 };
+        let mut options = attribute(TCA_U32_CLASSID, &u32::from(handle).to_ne_bytes());
         options.extend(attribute(TCA_U32_SEL, &selector(*source)));
-        let mut filter = message(root, TcHandle::UNSPEC, "u32", options);
+        let mut filter = message(index, (ROOT_HANDLE, TcHandle::UNSPEC), "u32", options);
         filter.header.family = AddressFamily::Unspec;
         // Priority 1, and the protocol in the order of the network: IPv4.
         filter.header.info = 1 << 16 | u32::from(0x0800_u16.to_be());

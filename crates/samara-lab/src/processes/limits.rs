@@ -25,8 +25,8 @@ const LACKS: [Lack; 6] = [
     (
         "fault",
         |scenario, _| !scenario.faults.iter().all(|fault| has(fault.kind)),
-        "hosts can crash, vanish, leave, reset and reconnect, and have uploads and calls; other kinds exist in the \
-         simulator only; remove them",
+        "hosts do not break the rules of a protocol, and have no second node behind their router: such kinds exist in \
+         the simulator only; remove them",
     ),
     (
         "network.regions.gateway",
@@ -66,8 +66,7 @@ pub(super) fn transport(kind: TransportKind) -> Option<Transport> {
 }
 
 fn has(kind: FaultKind) -> bool {
-    use FaultKind::{Call, Crash, Leave, Reconnect, Reset, Upload, Vanish};
-    matches!(kind, Crash | Vanish | Leave | Reset | Reconnect | Upload | Call)
+    !kind.is_hostile() && kind != FaultKind::Node
 }
 
 /// Checks that hosts in processes have everything of a scenario.

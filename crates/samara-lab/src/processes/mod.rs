@@ -155,6 +155,18 @@ pub trait Fleet {
     /// As [`begin`](Self::begin).
     fn start(&mut self, host: u32) -> Result<(), RunError>;
 
+    /// Cuts ways of the network, each from one host to another, or ends a cut of each.
+    ///
+    /// # Errors
+    /// The network has failed, or cannot be cut.
+    fn cut(&mut self, ways: &[(u32, u32)], is_cut: bool) -> Result<(), RunError>;
+
+    /// Changes the rates of a host in bits per second, up and down.
+    ///
+    /// # Errors
+    /// The network has failed, or has no rates.
+    fn set_rates(&mut self, host: u32, rates: [u64; 2]) -> Result<(), RunError>;
+
     /// Returns what the network between the hosts counted for each since the start; `None` if it
     /// counts nothing.
     ///

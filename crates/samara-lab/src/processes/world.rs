@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use samara_engine::Time;
 use samara_sim::{App, Arrivals, ConnectionStats, FrameCount, GateStats, HostStats, Record};
-use samara_spec::{FaultKind, Point};
+use samara_spec::{Direction, FaultKind, Point};
 
 use super::{Fleet, Looked, Order, Told, check, line};
 use crate::experiment::{Commands, Experiment, Step, World};
@@ -65,12 +65,26 @@ fn progress<E: Experiment>(experiment: &E, now: Time) -> Progress {
 }
 
 /// What happens to a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Harm {
-    Kill { is_to_start: bool },
+    Kill {
+        is_to_start: bool,
+    },
     Freeze,
     Start,
-    Reconnect { peer: u32 },
+    Reconnect {
+        peer: u32,
+    },
+    /// The ways from and to these hosts fail, or come back.
+    Cut {
+        from: Vec<u32>,
+        to: Vec<u32>,
+        is_cut: bool,
+    },
+    /// The rates of the host are this share of those of the scenario.
+    Slow {
+        factor: f64,
+    },
 }
 
 /// Returns what happens to hosts, in the order of time.
@@ -99,7 +113,27 @@ fn harms(setup: &Setup<'_>) -> VecDeque<(Time, u32, Harm)> {
                     let peers = network::other_ends(fault, host, all);
                     harms.extend(peers.into_iter().map(|peer| (at, host, Harm::Reconnect { peer })));
                 }
-                // `check` refuses others, and those of the network are not ours.
+                FaultKind::Slow => {
+                    let factor = fault.factor.unwrap_or(1.0);
+                    harms.push((at, host, Harm::Slow { factor }));
+                    harms.extend(until.map(|until| (until, host, Harm::Slow { factor: 1.0 })));
+                }
+                FaultKind::Cut | FaultKind::Partition => {
+                    let is_partition = fault.kind == FaultKind::Partition;
+                    let mut peers = network::other_ends(fault, host, all);
+                    if is_partition {
+                        let within = network::hit(scenario, index, setup.point.seed);
+                        peers.retain(|peer| !within.contains(peer));
+                    }
+                    let way = |is_wanted: bool| if is_wanted { peers.clone() } else { Vec::new() };
+                    // Those outside of a partition cannot reach those within either.
+                    let to = way(is_partition || fault.direction != Some(Direction::In));
+                    let from = way(is_partition || fault.direction != Some(Direction::Out));
+                    let cut = |is_cut| Harm::Cut { from: from.clone(), to: to.clone(), is_cut };
+                    harms.push((at, host, cut(true)));
+                    harms.extend(until.map(|until| (until, host, cut(false))));
+                }
+                // `check` refuses others, and rivals are not ours.
                 _ => {}
             }
         }
@@ -154,12 +188,13 @@ impl<'a, A: App> Processes<'a, A> {
 
     /// Waits until a time, and passes on the events until then, ordered by time, then by host.
     fn run_until(&mut self, until: Time, observe: &mut dyn FnMut(Record<A::Event>)) -> Result<(), RunError> {
-        while let Some((at, host, harm)) = self.harms.front().copied()
-            && at <= until
+        while let Some((at, ..)) = self.harms.front()
+            && *at <= until
         {
-            self.listen_until(at)?;
-            self.harms.pop_front();
-            self.harm(host, harm)?;
+            self.listen_until(*at)?;
+            if let Some((_, host, harm)) = self.harms.pop_front() {
+                self.harm(host, harm)?;
+            }
         }
         self.listen_until(until)?;
         self.synced += 1;
@@ -259,6 +294,16 @@ impl<'a, A: App> Processes<'a, A> {
             }
             Harm::Reconnect { peer } if is_up => {
                 self.fleet.order(host, &line(&Order::<A::Command>::Reconnect { host: peer })?)?;
+            }
+            Harm::Cut { from, to, is_cut } => {
+                let to = to.into_iter().map(|peer| (host, peer));
+                let ways: Vec<_> = from.into_iter().map(|peer| (peer, host)).chain(to).collect();
+                self.fleet.cut(&ways, is_cut)?;
+            }
+            Harm::Slow { factor } => {
+                let rates = &self.setup.hosts.configs[host as usize];
+                let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
+                self.fleet.set_rates(host, [rates.uplink_bps, rates.downlink_bps].map(slow))?;
             }
             _ => {}
         }

@@ -161,11 +161,20 @@ struct Hosts {
     lines: VecDeque<(u32, String)>,
     /// Number of processes of each host.
     lives: Vec<u64>,
+    /// What happened to the network: the time, and what.
+    network: Vec<(u64, String)>,
 }
 
 impl Hosts {
     fn new(fault: Fault) -> Self {
-        Self { fault, now: Time::ZERO, pending: vec![None; 2], lines: VecDeque::new(), lives: vec![0; 2] }
+        Self {
+            fault,
+            now: Time::ZERO,
+            pending: vec![None; 2],
+            lines: VecDeque::new(),
+            lives: vec![0; 2],
+            network: Vec::new(),
+        }
     }
 
     fn tell(&mut self, host: u32, told: &Told<u32, u64>) {
@@ -253,6 +262,16 @@ impl Fleet for Hosts {
         Ok(())
     }
 
+    fn cut(&mut self, ways: &[(u32, u32)], is_cut: bool) -> Result<(), RunError> {
+        self.network.push((self.now.as_nanos() / 1_000_000, format!("{ways:?} {is_cut}")));
+        Ok(())
+    }
+
+    fn set_rates(&mut self, host: u32, rates: [u64; 2]) -> Result<(), RunError> {
+        self.network.push((self.now.as_nanos() / 1_000_000, format!("{host} {rates:?}")));
+        Ok(())
+    }
+
     fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {
         Ok(None)
     }
@@ -263,10 +282,33 @@ impl Fleet for Hosts {
 }
 
 fn run(faults: &str, fault: Fault) -> Result<(Value, Vec<f64>), RunError> {
+    run_among(faults, &mut Hosts::new(fault))
+}
+
+fn run_among(faults: &str, hosts: &mut Hosts) -> Result<(Value, Vec<f64>), RunError> {
     let loaded = scenario(faults);
     let options = RunOptions::new(1, &loaded.inputs);
-    let (measured, late_ms) = run_on(&loaded.points[0], options, &mut Hosts::new(fault), |_| {})?;
+    let (measured, late_ms) = run_on(&loaded.points[0], options, hosts, |_| {})?;
     Ok((measured.outcome().run.metrics, late_ms))
+}
+
+#[test]
+fn faults_of_the_network_begin_and_end_at_their_times() {
+    let happens = |fault: &str| {
+        let mut hosts = Hosts::new(Fault::None);
+        let faults = format!("[[fault]]\nat = \"200 ms\"\nuntil = \"400 ms\"\nnodes = [1]\n{fault}\n");
+        run_among(&faults, &mut hosts).unwrap();
+        hosts.network
+    };
+    let during = |begin: &str, end: &str| vec![(200, begin.to_owned()), (400, end.to_owned())];
+    let both = "[(0, 1), (1, 0)]";
+    assert_eq!(happens("kind = \"partition\""), during(&format!("{both} true"), &format!("{both} false")));
+    assert_eq!(happens("kind = \"cut\""), during(&format!("{both} true"), &format!("{both} false")));
+    assert_eq!(happens("kind = \"cut\"\ndirection = \"out\""), during("[(1, 0)] true", "[(1, 0)] false"));
+    assert_eq!(happens("kind = \"cut\"\ndirection = \"in\""), during("[(0, 1)] true", "[(0, 1)] false"));
+    let slow = happens("kind = \"slow\"\nfactor = 0.5");
+    let [(200, slower), (400, whole)] = &slow[..] else { panic!("{slow:?}") };
+    assert!(slower.starts_with("1 [") && whole.starts_with("1 [") && slower != whole, "{slow:?}");
 }
 
 #[test]
@@ -311,5 +353,5 @@ fn a_host_that_hangs_or_garbles_is_named() {
 fn faults_that_processes_do_not_have_are_refused() {
     let faults = "[[fault]]\nkind = \"flood\"\nat = \"200 ms\"\nnodes = [1]\n";
     let error = run(faults, Fault::None).unwrap_err().to_string();
-    assert!(error.starts_with("fault: hosts can crash, vanish, leave"), "{error}");
+    assert!(error.starts_with("fault: hosts do not break the rules of a protocol"), "{error}");
 }

@@ -49,10 +49,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-sim",
         ],
     ),
+    // Hosts: simulated, and on real sockets (feature `net`).
+    ("samara-hosts", &["samara-engine", "samara-gossipsub", "samara-sim", "samara-libp2p", "samara-net"]),
     // Families and figures.
     (
         "samara-apps",
         &[
+            "samara-hosts",
             "samara-engine",
             "samara-gossipsub",
             "samara-baselines",
@@ -78,8 +81,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "samara-spec",
             "samara-apps",
             "samara-report",
-            // Hosts in processes (feature `hosted`).
-            "samara-net",
+            "samara-hosts",
         ],
     ),
     ("samara-bounds", &["samara-engine"]),

@@ -719,19 +719,6 @@ fn rejects_settings_that_go_lacks() {
 }
 
 #[test]
-fn killed_node_fails_the_run_and_ends_the_others() {
-    let scenario = COLUMNS.replace("slots = 2", "slots = 100");
-    let mut testbed = Testbed::start("killed", &scenario, &[]);
-    // The traces are much smaller before columns arrive.
-    let publishing = |testbed: &Testbed| {
-        let trace = testbed.directory.join("out/nodes/mixed-seed1/node-3/trace.pb");
-        std::fs::metadata(trace).is_ok_and(|trace| trace.len() > 30_000)
-    };
-    let Some(errors) = testbed.without_node_3(6, "columns at node 3", publishing) else { return };
-    assert!(errors.contains(" (signal: 9 (SIGKILL)); its log, "), "{errors}");
-}
-
-#[test]
 fn program_that_hangs_at_start_fails_the_run() {
     let program = script("hangs", "echo waiting for nothing >&2\nread -r line");
     let mut testbed =
@@ -830,10 +817,34 @@ fn blocks_on_hosts_reach_observers_and_nodes_that_start_again() {
     let Some(run) = testbed.results() else { return };
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
     let doubts = run["real"]["doubts"].to_string();
-    assert!(
-        doubts.contains("protocol.kind: hosts have plain TCP connections in place of libp2p"),
-        "{doubts}"
-    );
+    assert!(!doubts.contains("plain TCP"), "{doubts}");
+    assert!(testbed.directory.join("out/runs/mixed-seed1/paths.parquet").exists(), "samara explain");
+}
+
+/// The block is published while the network is at fault, and arrives everywhere after it.
+#[test]
+fn blocks_on_hosts_arrive_after_faults_of_the_network() {
+    let fault = |rest: &str| format!("[[fault]]\nat = \"4.5 s\"\nuntil = \"7 s\"\n{rest}\n");
+    let scenario = COLUMNS.to_owned()
+        + &fault("kind = \"partition\"\nnodes = [1, 2]")
+        + &fault("kind = \"cut\"\nnodes = [3]\npeers = [0, 4]\ndirection = \"in\"")
+        + &fault("kind = \"slow\"\nnodes = [5]\nfactor = 0.1");
+    let mut testbed = Testbed::start("network-faults", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
+    let late = run["metrics"]["time_to_custody_ms"]["max"].as_f64();
+    assert!(late.is_some_and(|late| late > 2_000.0), "nothing waited for the end: {run}");
+    let lost = run["metrics"]["packet_drops"]["partition"].as_u64();
+    assert!(lost.is_some_and(|lost| lost > 10), "{run}");
+}
+
+#[test]
+fn blocks_on_hosts_travel_over_quic() {
+    let scenario = format!("{COLUMNS}[transport]\nkind = \"quic\"\n");
+    let mut testbed = Testbed::start("blocks-over-quic", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
+    assert_eq!(run["real"]["programs"], serde_json::json!(["samara host"]));
 }
 
 #[test]
@@ -858,7 +869,7 @@ fn what_hosts_lack_is_refused_before_the_first_run() {
             "[transport]\nkind = \"quic\"\n[network]\n",
             "transport.kind: hosts of this protocol have",
         ),
-        ("kind = \"crash\"", "kind = \"partition\"", "fault: hosts can crash, vanish, leave"),
+        ("kind = \"crash\"", "kind = \"replay\"", "fault: hosts do not break the rules of a protocol"),
     ];
     for (from, to, expected) in cases {
         let mut testbed = Testbed::start("lacks", &GROUP.replace(from, to), &[]);

@@ -175,6 +175,37 @@ impl Relay {
         self.subnets.dial_address(from, to)
     }
 
+    /// Cuts ways, each from one host to another, or ends a cut of each: all packets on them are lost
+    /// ([`Drops::cut`](crate::Drops::cut)).
+    ///
+    /// # Errors
+    /// The relay has stopped.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn cut(&self, ways: &[(u32, u32)], is_cut: bool) -> Result<(), RelayError> {
+        let most = ways.iter().map(|(from, to)| *from.max(to)).max();
+        assert!(most.is_none_or(|most| most < self.hosts), "ways {ways:?} between {} hosts", self.hosts);
+        self.requests.send(Request::Cut { ways: ways.to_vec(), is_cut })
+    }
+
+    /// Changes the rates of a host, that of its interface included.
+    ///
+    /// # Errors
+    /// The relay has stopped, or the kernel does not change the interface.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn set_rates(&self, host: u32, uplink_bps: u64, downlink_bps: u64) -> Result<(), RelayError> {
+        assert!(host < self.hosts, "host {host} of {}", self.hosts);
+        if matches!(self.interface, Some(Ok(()))) {
+            let mut netlink = system("connecting to rtnetlink", Netlink::new())?;
+            let changed = interface::change(&mut netlink, self.index, host, uplink_bps);
+            system("changing the rate of an interface", changed)?;
+        }
+        self.requests.send(Request::Rates { host, uplink_bps, downlink_bps })
+    }
+
     /// Returns the counters so far.
     ///
     /// # Errors

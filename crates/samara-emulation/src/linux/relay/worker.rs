@@ -34,6 +34,8 @@ const TIMER_SLACK_NANOS: nix::libc::c_ulong = 1;
 
 pub(super) enum Request {
     Report(SyncSender<RelayReport>),
+    Cut { ways: Vec<(u32, u32)>, is_cut: bool },
+    Rates { host: u32, uplink_bps: u64, downlink_bps: u64 },
     Stop,
 }
 
@@ -88,6 +90,14 @@ impl Worker {
                 match request {
                     // If no caller waits for the report any more, it is dropped.
                     Request::Report(answer) => drop(answer.try_send(self.report())),
+                    Request::Cut { ways, is_cut } => {
+                        let now = self.now();
+                        self.emulator.cut(now, &ways, is_cut);
+                    }
+                    Request::Rates { host, uplink_bps, downlink_bps } => {
+                        let now = self.now();
+                        self.emulator.set_rates(now, host, uplink_bps, downlink_bps);
+                    }
                     Request::Stop => return Ok(()),
                 }
             }
