@@ -106,7 +106,8 @@ pub enum Request<A: App> {
 
 /// Receives what happens, with the times since the start.
 pub type Tell<A> = Box<dyn FnMut(Time, Happened<A>)>;
-/// [`serve`] for an application.
+/// Runs a host from a time until it is told to stop, or nobody is left who could. It dials others at
+/// these times.
 pub type Serve<A> = fn(
     Box<dyn Links<A>>,
     Instant,
