@@ -134,7 +134,10 @@ impl Terms for Hosts {
     }
 
     fn protocols(&self, peer: &PeerId, is_outbound: bool) -> Option<Arc<[StreamProtocol]>> {
-        let other = *self.numbers.get(peer)?;
+        let Some(other) = self.numbers.get(peer).copied() else {
+            // A stranger does not know the secret of the run: it speaks with nobody.
+            return Some([].into());
+        };
         let (dialler, listener) = if is_outbound { (self.own, other) } else { (other, self.own) };
         let agreed = self.protocol.as_ref()?(dialler, listener);
         Some([StreamProtocol::try_from_owned(agreed.to_string()).ok()?].into())
@@ -148,14 +151,11 @@ impl Terms for Hosts {
 /// A host in a swarm.
 struct Hosting<A: App + WithGossipSub + Engine<Event: Send>> {
     swarm: Swarm<Behaviour<A, Told<A::Event>>>,
-    peers: Vec<PeerId>,
-    addresses: Vec<Multiaddr>,
+    hosts: Arc<Hosts>,
     /// Hosts to dial as soon as their links are gone.
-    again: Vec<PeerId>,
+    again: Vec<u32>,
     told: Vec<(Instant, A::Event)>,
     moved: Vec<Moved<RpcFrame>>,
-    numbers: HashMap<PeerId, u32>,
-    codec: Arc<dyn FrameCodec<RpcFrame>>,
 }
 
 impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
@@ -165,14 +165,13 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         codec: Arc<dyn FrameCodec<RpcFrame>>,
     ) -> Result<Self, Box<dyn Error>> {
         let kind = place.transport;
-        let terms = Hosts::new(&mut place, Arc::clone(&codec));
-        let (peers, addresses) = (terms.peers.clone(), terms.addresses.clone());
-        let numbers = terms.numbers.clone();
+        let hosts = Arc::new(Hosts::new(&mut place, codec));
+        let terms = Arc::clone(&hosts);
         let mut options = Options { limits: Limits::NONE, report_frames: true, ..Options::default() };
         options.uplink = options.uplink.filter(|_| place.has_limit);
         let meters = options.meters.clone();
         let report = |_: &mut Behaviour<A, _>, event| Some(Told::Event(Instant::now(), event));
-        let behaviour = Behaviour::around(driver, Box::new(terms), options, report);
+        let behaviour = Behaviour::around(driver, terms, options, report);
         let mut swarm = libp2p::SwarmBuilder::with_existing_identity(keypair(&place.token, place.own))
             .with_tokio()
             .with_other_transport(|key| transport(key, &meters))?
@@ -180,25 +179,19 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
             .with_swarm_config(|config| config.with_idle_connection_timeout(IDLE_TIMEOUT))
             .build();
         swarm.listen_on(address(place.listen, kind))?;
-        Ok(Self {
-            swarm,
-            peers,
-            addresses,
-            again: Vec::new(),
-            told: Vec::new(),
-            moved: Vec::new(),
-            numbers,
-            codec,
-        })
+        Ok(Self { swarm, hosts, again: Vec::new(), told: Vec::new(), moved: Vec::new() })
     }
 
     fn note(&mut self, at: Instant, peer: PeerId, is_sent: bool, frame: RpcFrame) {
-        if let Some(peer) = self.numbers.get(&peer).copied() {
+        if let Some(peer) = self.hosts.numbers.get(&peer).copied() {
             self.moved.push(Moved { at, peer, is_sent, frame });
         }
     }
 
-    fn call(&mut self, peer: PeerId, address: Multiaddr) {
+    fn call(&mut self, host: u32) {
+        let at = host as usize;
+        let known = self.hosts.peers.get(at).copied().zip(self.hosts.addresses.get(at).cloned());
+        let Some((peer, address)) = known else { return };
         let dial = DialOpts::peer_id(peer).addresses(vec![address]).build();
         if let Err(error) = self.swarm.dial(dial) {
             tracing::debug!(%peer, %error, "not dialled");
@@ -212,18 +205,20 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
                 self.note(at, peer, true, frame);
             }
             SwarmEvent::Behaviour(Told::Link(at, LinkEvent::FrameReceived { peer, frame })) => {
-                let frame = self.codec.recognise(frame);
+                let frame = self.hosts.recognise(frame);
                 self.note(at, peer, false, frame);
             }
-            SwarmEvent::Behaviour(Told::Link(_, event)) => tracing::info!(?event),
+            SwarmEvent::Behaviour(Told::Link(_, event @ (LinkEvent::Up { .. } | LinkEvent::Down { .. }))) => {
+                tracing::info!(?event);
+            }
+            // Copies are lost, or the peer is no host of this run.
+            SwarmEvent::Behaviour(Told::Link(_, event)) => tracing::warn!(?event),
             SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
                 tracing::info!(peer = %peer_id, ?cause, "disconnected");
-                if self.again.contains(&peer_id) {
-                    self.again.retain(|again| *again != peer_id);
-                    let number = self.peers.iter().position(|peer| *peer == peer_id);
-                    if let Some(number) = number {
-                        self.call(peer_id, self.addresses[number].clone());
-                    }
+                let host = self.hosts.numbers.get(&peer_id).copied();
+                if let Some(host) = host.filter(|host| self.again.contains(host)) {
+                    self.again.retain(|again| *again != host);
+                    self.call(host);
                 }
             }
             SwarmEvent::OutgoingConnectionError { peer_id, error, .. } => {
@@ -255,16 +250,13 @@ fn transport(
 
 impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
     fn dial(&mut self, host: u32) {
-        let at = host as usize;
-        if let (Some(peer), Some(address)) = (self.peers.get(at), self.addresses.get(at)) {
-            self.call(*peer, address.clone());
-        }
+        self.call(host);
     }
 
     fn reconnect(&mut self, host: u32) {
-        let Some(peer) = self.peers.get(host as usize).copied() else { return };
+        let Some(peer) = self.hosts.peers.get(host as usize).copied() else { return };
         if self.swarm.disconnect_peer_id(peer).is_ok() {
-            self.again.push(peer);
+            self.again.push(host);
         }
     }
 
@@ -323,5 +315,52 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
                 self.handle(event);
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_engine::Reader;
+
+    use super::*;
+
+    struct NoFrames;
+
+    impl FrameCodec<RpcFrame> for NoFrames {
+        fn write(&self, _: &RpcFrame, _: &mut Vec<u8>) {}
+
+        fn read(&self, _: &mut Reader<'_>) -> Option<RpcFrame> {
+            None
+        }
+    }
+
+    #[test]
+    fn strangers_speak_no_protocol_and_hosts_that_of_their_pair() {
+        let token = [7; TOKEN_BYTES];
+        let at = SocketAddr::from(([127, 0, 0, 1], 4001));
+        let mut place = Place {
+            own: 1,
+            token,
+            listen: at,
+            peers: vec![at; 3],
+            protocol: Some(Box::new(|dialler, listener| format!("/{dialler}/{listener}").into())),
+            transport: Transport::Tcp,
+            has_limit: true,
+            unsent_bytes: 0,
+        };
+        let hosts = Arc::new(Hosts::new(&mut place, Arc::new(NoFrames)));
+        let protocol = |peer: &Keypair, is_outbound| {
+            let protocols = hosts.protocols(&peer.public().to_peer_id(), is_outbound).expect("a choice");
+            protocols.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let other = keypair(&token, 2);
+        assert_eq!(protocol(&other, true), ["/1/2"]);
+        assert_eq!(protocol(&other, false), ["/2/1"]);
+        // The same host of another run.
+        assert!(protocol(&keypair(&[8; TOKEN_BYTES], 2), false).is_empty());
+        let peer = other.public().to_peer_id();
+        assert_eq!(hosts.identity(&peer), identity_of(2));
+        assert_eq!(hosts.peer(&identity_of(2)), Some(peer));
+        assert_eq!(hosts.peer(&identity_of(3)), None);
     }
 }

@@ -9,7 +9,7 @@ use samara_gossipsub::rpc::RpcFrame;
 use crate::identity::{identity_of, peer_id_of};
 
 /// How an engine names the peers of a swarm, and what it knows of them and of their frames beforehand.
-pub trait Terms: Send {
+pub trait Terms: Send + Sync {
     /// Returns the engine's identity of a peer.
     fn identity(&self, peer: &PeerId) -> PeerIdentity;
 

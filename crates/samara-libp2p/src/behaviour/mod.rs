@@ -55,7 +55,7 @@ use uplink::Uplink;
 /// of the engine alone. The behaviour then reports events of type `T`.
 pub struct Behaviour<A: WithGossipSub = GossipSub, T = Event> {
     driver: Driver<A>,
-    terms: Box<dyn Terms>,
+    terms: Arc<dyn Terms>,
     /// Returns what is reported of an event of the engine or the application.
     report: fn(&mut Self, A::Event) -> Option<T>,
     options: Options,
@@ -108,7 +108,7 @@ impl Behaviour {
         let rng =
             NodeRng::from_entropy(getrandom::fill).expect("the operating system provides random numbers");
         let driver = Driver::new(engine, outbox, rng);
-        Ok(Self::around(driver, Box::new(Libp2pTerms), options, Self::translate))
+        Ok(Self::around(driver, Arc::new(Libp2pTerms), options, Self::translate))
     }
 
     /// Joins a topic.
@@ -240,7 +240,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     /// `report` returns what the behaviour reports of its events.
     pub fn around(
         mut driver: Driver<A>,
-        terms: Box<dyn Terms>,
+        terms: Arc<dyn Terms>,
         options: Options,
         report: fn(&mut Self, A::Event) -> Option<T>,
     ) -> Self {
