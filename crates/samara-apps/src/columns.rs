@@ -21,13 +21,21 @@ use samara_spec::columns::{Columns, PieceTopics};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{AppCx, EngineCx, Neighbours, Processor, VALIDATED, Workload};
-use crate::messages::{Carries, random_bytes};
+use crate::messages::{Carries, payload};
 
 pub use cells::{CellPlan, cell_format, cell_item, header_item};
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
 /// segment. Columns are the first segments of a block; rows follow them.
 pub type ColumnId = u32;
+
+fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
+    let mut data = vec![0; count as usize];
+    for word in data.chunks_mut(8) {
+        word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
+    }
+    data
+}
 
 /// The blocks that all nodes of a run share, with messages in the form of an engine.
 #[derive(Debug)]
@@ -81,8 +89,9 @@ impl Segment for samara_baselines::Message {
 }
 
 impl<M: Segment> Blocks<M> {
-    /// Creates the topics, and the slots' blocks of random segments.
-    pub fn new(workload: &Columns, seed: u64) -> Self {
+    /// Creates the topics, and the slots' blocks of segments with random payloads of this seed; without
+    /// one, payloads are the numbers of segments, which programs of others can make, too.
+    pub fn new(workload: &Columns, seed: Option<u64>) -> Self {
         // Real topic names of Ethereum (consensus-specs fulu/p2p-interface.md): their length is on
         // the wire. Rows have no name there; theirs has the same form.
         let topic = |kind: &str, number: u32| {
@@ -101,12 +110,15 @@ impl<M: Segment> Blocks<M> {
         } else {
             topics.iter().cloned().zip(0..).collect()
         };
-        let mut rng = NodeRng::new(seed, u64::MAX, Purpose::Workload);
+        let mut rng = seed.map(|seed| NodeRng::new(seed, u64::MAX, Purpose::Workload));
         let bytes = workload.segment_bytes();
         let segments = (0..workload.slots).flat_map(|_| topics.iter().zip(&bytes)).zip(0..);
         let messages = segments
             .map(|((topic, bytes), number)| {
-                let mut data = random_bytes(*bytes, &mut rng);
+                let mut data = match &mut rng {
+                    Some(rng) => random_bytes(*bytes, rng),
+                    None => payload(number, *bytes),
+                };
                 if workload.pieces.is_some() {
                     let (slot, at) = (number / topics.len() as u32, number % topics.len() as u32);
                     let piece = Piece {
@@ -167,6 +179,7 @@ impl<M> Blocks<M> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Publish the segments of a slot one by one.
     PublishEach { slot: u32 },
@@ -176,6 +189,7 @@ pub enum Command {
 
 /// An event from a node to the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     Copy {
         column: ColumnId,

@@ -8,11 +8,10 @@ use bytes::Bytes;
 use rustc_hash::FxBuildHasher;
 use samara_baselines::{Baseline, Event as BaselineEvent, PlumtreeFrame};
 use samara_engine::outbox::Lost;
-use samara_engine::{Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken};
+use samara_engine::{Engine, Input, MessageKey, PeerId, PeerIdentity, TimerToken};
 use samara_gossipsub::rpc::{Message, MessageId, Rpc, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_sim::{Contents, Items};
-use samara_spec::messages::PAYLOAD_MIN;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{AppCx, EngineCx, Neighbours, Processor, Stalls, VALIDATED, Workload};
@@ -28,20 +27,15 @@ const AUTHOR_BYTES: usize = 38;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 
-pub fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
-    let mut data = vec![0; count as usize];
-    for word in data.chunks_mut(8) {
-        word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
+/// Returns the payload of a message: its number in little endian, repeated up to a length in bytes.
+///
+/// Programs of others create the same payload (`docs/guides/implementations.md`).
+pub fn payload(number: MessageNumber, bytes: u64) -> Vec<u8> {
+    let mut data = vec![0; bytes as usize];
+    for word in data.chunks_mut(4) {
+        word.copy_from_slice(&number.to_le_bytes()[..word.len()]);
     }
     data
-}
-
-/// Returns a payload that begins with the number of its message.
-pub fn payload(number: MessageNumber, bytes: u64, seed: u64) -> Bytes {
-    let mut rng = NodeRng::new(seed, u64::from(number), Purpose::Workload);
-    let mut data = random_bytes(bytes.max(PAYLOAD_MIN), &mut rng);
-    data[..4].copy_from_slice(&number.to_le_bytes());
-    data.into()
 }
 
 pub fn number_of(payload: &[u8]) -> Option<MessageNumber> {
@@ -61,11 +55,11 @@ pub type GossipStream = Stream<Topic, Message>;
 pub type BaselineStream = Stream<samara_baselines::Topic, samara_baselines::Message>;
 
 impl GossipStream {
-    /// Creates a stream of random messages of the given sizes in bytes and authors.
-    pub fn new(authors: &[u32], sizes: &[u64], signed: bool, seed: u64) -> Self {
+    /// Creates a stream of messages of the given sizes in bytes and authors.
+    pub fn new(authors: &[u32], sizes: &[u64], signed: bool) -> Self {
         let topic = Topic::new(TOPIC);
         let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
-            let mut message = Message::new(topic.clone(), payload(number, *bytes, seed));
+            let mut message = Message::new(topic.clone(), payload(number, *bytes).into());
             // Only the length of these fields matters in a simulation.
             message.from = signed.then(|| Bytes::from(vec![*author as u8; AUTHOR_BYTES]));
             message.seqno = signed.then(|| Bytes::copy_from_slice(&u64::from(number).to_be_bytes()));
@@ -77,13 +71,13 @@ impl GossipStream {
 }
 
 impl BaselineStream {
-    /// Creates a stream of random messages of the given sizes in bytes and authors.
-    pub fn new(authors: &[u32], sizes: &[u64], seed: u64) -> Self {
+    /// Creates a stream of messages of the given sizes in bytes and authors.
+    pub fn new(authors: &[u32], sizes: &[u64]) -> Self {
         let topic = samara_baselines::Topic::new(TOPIC);
         let messages = authors.iter().zip(sizes).zip(0..).map(|((author, bytes), number)| {
             let mut identity = [0; AUTHOR_BYTES];
             identity[..4].copy_from_slice(&author.to_le_bytes());
-            let (author, data) = (PeerIdentity::new(&identity), payload(number, *bytes, seed));
+            let (author, data) = (PeerIdentity::new(&identity), payload(number, *bytes).into());
             Arc::new(samara_baselines::Message::new(author, u64::from(number), topic.clone(), data))
         });
         Self { messages: messages.collect(), topic }
@@ -95,6 +89,7 @@ pub struct Publish(pub MessageNumber);
 
 /// An event from a node to the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A message reached the application.
     Delivered {

@@ -23,6 +23,7 @@ const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 const READ: TimerToken = TimerToken(TimerToken::WRAPPER + 2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Starts handing in batches.
     Begin,
@@ -32,6 +33,7 @@ pub enum Act {
 
 /// An event from a host to the measurements. The numbers are round numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RoundEvent {
     /// A core works on a slice of a phase, or on keys.
     Work(WorkSpan),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use samara_engine::Engine;
 use samara_gossipsub::WithGossipSub;
 use samara_sim::{App, ConfigError, HostConfig, NodeFactory, SimConfig, Simulation};
+use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "net")]
 use super::serve::{Open, Serve, serve};
@@ -67,7 +68,8 @@ pub enum Layer {
 }
 
 /// A transport below a link layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Transport {
     Tcp,
     Quic,

@@ -12,9 +12,9 @@ use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
-use libp2p::swarm::SwarmEvent;
 use libp2p::swarm::dial_opts::DialOpts;
-use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, noise, yamux};
+use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, StreamProtocol, Swarm, identify, noise, yamux};
 use samara_engine::{Driver, Engine, FrameCodec, PeerIdentity};
 use samara_gossipsub::WithGossipSub;
 use samara_gossipsub::rpc::RpcFrame;
@@ -29,6 +29,8 @@ use super::{Looked, ProtocolOf, Transport};
 
 /// Links stay up as long as the run.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1 << 20);
+/// The protocol family of hosts, which nobody reads.
+const IDENTIFY: &str = "samara/host";
 /// Time that the last frames have to leave.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -76,6 +78,14 @@ fn keypair(token: &[u8; TOKEN_BYTES], host: u32) -> Keypair {
     secret.update(token);
     secret.update(host.to_le_bytes());
     Keypair::ed25519_from_bytes(secret.finalize()).expect("32 bytes are a key")
+}
+
+/// What a host speaks: GossipSub, and identify, by which implementations learn that it does.
+#[derive(NetworkBehaviour)]
+#[behaviour(prelude = "libp2p::swarm::derive_prelude")]
+struct Speaking<A: App + WithGossipSub + Engine<Event: Send>> {
+    gossip: Behaviour<A, Told<<A as Engine>::Event>>,
+    identify: identify::Behaviour,
 }
 
 /// What the application emitted, or what happened on a link.
@@ -150,12 +160,14 @@ impl Terms for Hosts {
 
 /// A host in a swarm.
 struct Hosting<A: App + WithGossipSub + Engine<Event: Send>> {
-    swarm: Swarm<Behaviour<A, Told<A::Event>>>,
+    swarm: Swarm<Speaking<A>>,
     hosts: Arc<Hosts>,
     /// Hosts to dial as soon as their links are gone.
     again: Vec<u32>,
     told: Vec<(Instant, A::Event)>,
     moved: Vec<Moved<RpcFrame>>,
+    /// Whether connections that the host dials have ports of their own.
+    has_ports: bool,
 }
 
 impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
@@ -171,15 +183,19 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         options.uplink = options.uplink.filter(|_| place.has_limit);
         let meters = options.meters.clone();
         let report = |_: &mut Behaviour<A, _>, event| Some(Told::Event(Instant::now(), event));
-        let behaviour = Behaviour::around(driver, terms, options, report);
-        let mut swarm = libp2p::SwarmBuilder::with_existing_identity(keypair(&place.token, place.own))
+        let gossip = Behaviour::around(driver, terms, options, report);
+        let key = keypair(&place.token, place.own);
+        let identify = identify::Config::new(IDENTIFY.to_owned(), key.public()).with_interval(IDLE_TIMEOUT);
+        let behaviour = Speaking { gossip, identify: identify::Behaviour::new(identify) };
+        let mut swarm = libp2p::SwarmBuilder::with_existing_identity(key)
             .with_tokio()
             .with_other_transport(|key| transport(key, &meters))?
             .with_behaviour(|_| behaviour)?
             .with_swarm_config(|config| config.with_idle_connection_timeout(IDLE_TIMEOUT))
             .build();
         swarm.listen_on(address(place.listen, kind))?;
-        Ok(Self { swarm, hosts, again: Vec::new(), told: Vec::new(), moved: Vec::new() })
+        let has_ports = kind == Transport::Tcp;
+        Ok(Self { swarm, hosts, again: Vec::new(), told: Vec::new(), moved: Vec::new(), has_ports })
     }
 
     fn note(&mut self, at: Instant, peer: PeerId, is_sent: bool, frame: RpcFrame) {
@@ -192,27 +208,42 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         let at = host as usize;
         let known = self.hosts.peers.get(at).copied().zip(self.hosts.addresses.get(at).cloned());
         let Some((peer, address)) = known else { return };
-        let dial = DialOpts::peer_id(peer).addresses(vec![address]).build();
+        let dial = DialOpts::peer_id(peer).addresses(vec![address]);
+        // The port of a listener can be shared only if all programs and the kernel agree.
+        let dial = if self.has_ports { dial.allocate_new_port() } else { dial };
+        let dial = dial.build();
         if let Err(error) = self.swarm.dial(dial) {
             tracing::debug!(%peer, %error, "not dialled");
         }
     }
 
-    fn handle(&mut self, event: SwarmEvent<Told<A::Event>>) {
+    fn handle(&mut self, event: SwarmEvent<SpeakingEvent<A>>) {
         match event {
-            SwarmEvent::Behaviour(Told::Event(at, event)) => self.told.push((at, event)),
-            SwarmEvent::Behaviour(Told::Link(at, LinkEvent::FrameSent { peer, frame })) => {
+            SwarmEvent::Behaviour(SpeakingEvent::Identify(_)) => {}
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Told::Event(at, event))) => {
+                self.told.push((at, event))
+            }
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Told::Link(
+                at,
+                LinkEvent::FrameSent { peer, frame },
+            ))) => {
                 self.note(at, peer, true, frame);
             }
-            SwarmEvent::Behaviour(Told::Link(at, LinkEvent::FrameReceived { peer, frame })) => {
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Told::Link(
+                at,
+                LinkEvent::FrameReceived { peer, frame },
+            ))) => {
                 let frame = self.hosts.recognise(frame);
                 self.note(at, peer, false, frame);
             }
-            SwarmEvent::Behaviour(Told::Link(_, event @ (LinkEvent::Up { .. } | LinkEvent::Down { .. }))) => {
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Told::Link(
+                _,
+                event @ (LinkEvent::Up { .. } | LinkEvent::Down { .. }),
+            ))) => {
                 tracing::info!(?event);
             }
             // Copies are lost, or the peer is no host of this run.
-            SwarmEvent::Behaviour(Told::Link(_, event)) => tracing::warn!(?event),
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Told::Link(_, event))) => tracing::warn!(?event),
             SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
                 tracing::info!(peer = %peer_id, ?cause, "disconnected");
                 let host = self.hosts.numbers.get(&peer_id).copied();
@@ -261,7 +292,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
     }
 
     fn command(&mut self, command: A::Command) {
-        self.swarm.behaviour_mut().command(command);
+        self.swarm.behaviour_mut().gossip.command(command);
     }
 
     /// Timers fire and copies leave when the swarm is polled.
@@ -287,7 +318,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
     }
 
     fn look(&mut self) -> Looked<A::Counters> {
-        let behaviour = self.swarm.behaviour_mut();
+        let behaviour = &mut self.swarm.behaviour_mut().gossip;
         let traffic = behaviour.traffic();
         Looked {
             counters: behaviour.engine().counters(),
@@ -308,7 +339,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
     fn finish(mut self: Box<Self>) -> Waiting<'static, ()> {
         Box::pin(async move {
             let until = tokio::time::Instant::now() + FINISH_TIMEOUT;
-            while self.swarm.behaviour().sizes().in_flight_bytes > 0 {
+            while self.swarm.behaviour().gossip.sizes().in_flight_bytes > 0 {
                 let Ok(event) = tokio::time::timeout_at(until, self.swarm.select_next_some()).await else {
                     return;
                 };

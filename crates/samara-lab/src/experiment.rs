@@ -13,8 +13,8 @@ pub use samara_hosts::{ProtocolOf, Worlds};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
-    App, Arrivals, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostStats, LATENCY_FLOOR, Misconduct,
-    NodeFactory, Record,
+    App, Arrivals, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostStats, Misconduct, NodeFactory,
+    Record,
 };
 use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
@@ -71,6 +71,15 @@ pub trait Experiment: Sized + 'static {
     /// Returns what hostile hosts send in place of frames, where that depends on the protocol.
     fn forge(&self) -> Option<Forge<<Self::App as Engine>::Frame>> {
         None
+    }
+
+    /// Returns what a program of others must know to be a host, as `docs/guides/implementations.md`
+    /// describes it for each family; the default is that no program can.
+    ///
+    /// # Errors
+    /// Returns the dotted key of what programs of others cannot do, and the reason.
+    fn brief(&self, _host: u32) -> Result<Value, Problem> {
+        Err((String::new(), "this experiment has no briefing for programs of others".to_owned()))
     }
 
     /// Returns the encoding of frames between processes; `None` if runs take one process.
@@ -254,6 +263,8 @@ pub struct PlannedNetwork<'a> {
     pub validates: bool,
     /// Whether work takes no time, as `samara explain` asks what that changes.
     pub is_instant: bool,
+    /// Whether hosts are processes, among them programs of others.
+    pub in_processes: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -268,6 +279,11 @@ impl<'a> Plan<'a> {
     /// While a scenario is loaded.
     pub fn network(&self) -> &PlannedNetwork<'a> {
         self.network.as_ref().expect("a run has a network")
+    }
+
+    /// Returns the seed of random payloads; `None` if programs of others must be able to make them.
+    pub(crate) fn payload_seed(&self) -> Option<u64> {
+        Some(self.seed).filter(|_| !self.network().in_processes)
     }
 
     /// Returns the bytes of the value of `key`, if a simulation can carry them in one frame.
@@ -290,7 +306,7 @@ impl<'a> Plan<'a> {
     /// It is empty while a scenario is loaded.
     pub fn lower_bounds_ms(&self, frame_bytes: u32) -> Vec<f64> {
         let Some(network) = &self.network else { return Vec::new() };
-        message_bounds_ms(self.scenario, (network.graph, network.hosts), frame_bytes, LATENCY_FLOOR)
+        message_bounds_ms(self.scenario, (network.graph, network.hosts), frame_bytes)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::experiment::Experiment;
 use crate::metric::Metric;
 #[cfg(feature = "hosted")]
 use crate::processes;
-use crate::processes::{Fleet, run_in_processes};
+use crate::processes::{Fleet, ScriptOf, check_briefing, run_in_processes, script};
 use crate::report::Body;
 use crate::results::{Findings, Measured, Outcome};
 use crate::run::{RunError, RunOptions, WatchSteps, run_alone, run_as_one_of};
@@ -35,9 +35,11 @@ pub type RunOnFleet = fn(
     &mut dyn Fleet,
     WatchSteps<'_>,
 ) -> Result<(Box<dyn Measured>, Vec<f64>), RunError>;
+/// Checks that programs of others can be hosts of a point.
+pub type CheckBriefing = fn(&Point, RunOptions<'_>) -> Result<(), RunError>;
 /// Runs one host of a point in this process.
 #[cfg(feature = "hosted")]
-pub type RunHost = fn(&Point, RunOptions<'_>, u32) -> Result<(), RunError>;
+pub type RunHost = fn(&Point, RunOptions<'_>, u32, processes::Input) -> Result<(), RunError>;
 
 /// The ways to run an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,8 @@ pub struct Runs {
     pub(crate) alone: RunAlone,
     pub(crate) as_one_of: RunAsOneOf,
     pub(crate) on_fleet: RunOnFleet,
+    pub(crate) check_briefing: CheckBriefing,
+    pub(crate) script: ScriptOf,
     pub(crate) layer: Layer,
     #[cfg(feature = "hosted")]
     pub(crate) host: RunHost,
@@ -60,6 +64,8 @@ impl Runs {
                 Ok(measured.map(|measured| Box::new(measured) as Box<dyn Measured>))
             },
             on_fleet: run_in_processes::<E>,
+            check_briefing: check_briefing::<E>,
+            script: script::<E>,
             layer: E::worlds().sockets.layer,
             #[cfg(feature = "hosted")]
             host: processes::host::<E>,

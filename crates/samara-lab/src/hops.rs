@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use samara_scenario::topology::{self, Graph};
-use samara_sim::{Cause, HostConfig};
+use samara_sim::{Cause, HostConfig, LATENCY_FLOOR};
 use samara_spec::Scenario;
 
 use crate::network::{self, Hosts};
@@ -16,9 +16,8 @@ pub(crate) fn message_bounds_ms(
     scenario: &Scenario,
     (graph, hosts): (&Graph, &Hosts),
     frame_bytes: u32,
-    floor: Duration,
 ) -> Vec<f64> {
-    bounds(graph, &parts(scenario, hosts, frame_bytes, floor)).0
+    bounds(graph, &parts(scenario, hosts, frame_bytes)).0
 }
 
 /// Returns for each node the least time to the farthest node in milliseconds, and the mean hops to
@@ -32,16 +31,11 @@ pub(crate) fn bounds(graph: &Graph, hop: &[(Cause, f64); 3]) -> (Vec<f64>, Vec<f
 
 /// Returns the least time of a hop by cause.
 ///
-/// It is at least the least latency (and `floor`), the time of a frame on the fastest uplink, and a
+/// It is at least the least latency, the time of a frame on the fastest uplink, and a
 /// validation. A downlink receives packets as they arrive: it adds time only if it is slower, and
 /// not for the first packet.
-pub(crate) fn parts(
-    scenario: &Scenario,
-    hosts: &Hosts,
-    frame_bytes: u32,
-    floor: Duration,
-) -> [(Cause, f64); 3] {
-    let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(floor);
+pub(crate) fn parts(scenario: &Scenario, hosts: &Hosts, frame_bytes: u32) -> [(Cause, f64); 3] {
+    let latency = Duration::from_nanos(network::least_latency_nanos(hosts)).max(LATENCY_FLOOR);
     let fastest = |rate: fn(&HostConfig) -> u64| hosts.configs.iter().map(rate).max().unwrap_or(1) as f64;
     let transport = network::transport(scenario);
     let bits = transport.wire_bytes(frame_bytes) as f64 * 8.0;

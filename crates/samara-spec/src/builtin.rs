@@ -71,6 +71,7 @@ pub fn builtins() -> &'static [Builtin] {
         "gossip-study-real" "1 s",
         "gossip-baselines" "100 s",
         "gossip-parameters" "580 s",
+        "messages-small" "< 1 s",
         "cat" "615 s",
         "cat-adr" "170 s",
         "cat-from" "540 s",

@@ -341,10 +341,18 @@ impl Selected {
 
     /// The sections in a scenario: `[protocol]`, and that of the experiment.
     pub(crate) fn sections(&self) -> Result<[(&'static str, toml::Table); 2], toml::ser::Error> {
+        Ok([("protocol", self.protocol_keys()?), (self.family.section, self.content.to_toml()?)])
+    }
+
+    /// Returns the keys of `[protocol]`.
+    ///
+    /// # Errors
+    /// A value has no form in TOML.
+    pub fn protocol_keys(&self) -> Result<toml::Table, toml::ser::Error> {
         let mut protocol = toml::Table::new();
         protocol.insert("kind".to_owned(), self.protocol.name.into());
         protocol.extend(self.parameters.to_toml()?);
-        Ok([("protocol", protocol), (self.family.section, self.content.to_toml()?)])
+        Ok(protocol)
     }
 
     /// The same family and protocol with the values of an empty scenario.

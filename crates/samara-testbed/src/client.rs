@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The longest wait for an answer. A node's thread is sometimes busy with messages, but not for so
@@ -29,12 +28,6 @@ impl Metrics {
             found == name && labels.contains(label)
         };
         self.0.iter().filter(|(key, _)| named(key)).map(|(_, value)| value).sum()
-    }
-
-    /// The sum over all labels, or `None` if the node does not count the metric.
-    pub(crate) fn known(&self, name: &str) -> Option<f64> {
-        let is_named = |(key, _): &(String, f64)| key.split('{').next() == Some(name);
-        self.0.iter().any(is_named).then(|| self.sum(name, ""))
     }
 }
 
@@ -65,15 +58,6 @@ impl Client {
             return Err(format!("GET {path}: {}: {body}", answer.status()));
         }
         serde_json::from_str(&body).map_err(|error| format!("GET {path}: {error}"))
-    }
-
-    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), String> {
-        let mut answer = self.agent.post(format!("{}{path}", self.base)).send_json(body).map_err(text)?;
-        if answer.status().is_success() {
-            return Ok(());
-        }
-        let body = answer.body_mut().read_to_string().unwrap_or_default();
-        Err(format!("POST {path}: {}: {body}", answer.status()))
     }
 }
 

@@ -14,14 +14,10 @@ pub enum TestbedError {
     Scenario(String),
     #[error("interrupted")]
     Interrupted,
-    #[error("node {node} ended during {phase} ({status}); its log, {log}, ends with:\n{tail}")]
-    Ended { node: u32, phase: &'static str, status: String, log: PathBuf, tail: String },
-    #[error("node {node} failed during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
-    Silent { node: u32, phase: &'static str, reason: String, log: PathBuf, tail: String },
-    #[error(
-        "the network was not ready after {waited_s:.0} s: {missing}; allow more time with --ready-timeout, or read the logs in {logs}"
-    )]
-    NotReady { waited_s: f64, missing: String, logs: PathBuf },
+    #[error("{who} ended during {phase} ({status}); its log, {log}, ends with:\n{tail}")]
+    Ended { who: String, phase: &'static str, status: String, log: PathBuf, tail: String },
+    #[error("{who} failed during {phase}: {reason}; its log, {log}, ends with:\n{tail}")]
+    Silent { who: String, phase: &'static str, reason: String, log: PathBuf, tail: String },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error(transparent)]

@@ -15,18 +15,18 @@ use nix::unistd::Pid;
 use samara_emulation::{MIN_RATE_BPS, Relay};
 use samara_engine::Time;
 use samara_lab::network::Hosts;
-use samara_lab::processes::{Fleet, Listen, Order, Told, ignored};
+use samara_lab::processes::{Brief, Fleet, Listen, Order, Told, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on};
 use samara_lab::statistics::Statistics;
 use samara_sim::HostStats;
 use samara_spec::Point;
 use serde::de::IgnoredAny;
 
+use crate::TestbedError;
 use crate::process::{Usage, tail};
 use crate::rivals::Rivals;
 use crate::run::{Done, Options, emulated, real_run, starved, unix_ns};
 use crate::wire::{self, PORT, Wire};
-use crate::{TestbedError, live};
 
 /// Lines of hosts that may wait for the coordinator. A host that is further ahead waits.
 const LINES_MAX: usize = 1 << 18;
@@ -34,15 +34,20 @@ const LINES_MAX: usize = 1 << 18;
 const LINE_BYTES_MAX: u64 = 16 << 20;
 /// The longest wait for a line before a look at interrupts and resources.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Maximum time for all hosts to end after a request to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the last host that listens to the start of the run, in which all learn of it.
 const LEAD: Duration = Duration::from_secs(1);
 
-/// The command line that starts one host of a run: a program and its arguments, before the number of
-/// the host.
+/// A program that runs a host of a run.
 #[derive(Clone, Debug)]
 pub struct HostProgram {
+    pub name: String,
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
+    /// Whether the program is one of others, which needs a briefing. Otherwise its last argument is the
+    /// number of the host.
+    pub is_foreign: bool,
 }
 
 /// What the thread of a process heard.
@@ -94,11 +99,15 @@ struct Processes<'a> {
     start_unix_ns: u64,
     ready: Duration,
     sampled: Instant,
+    /// The time of the first look at the traffic, and for how long hosts had waited for processors by
+    /// then, all together: links start before.
+    looked: Option<(Time, Duration)>,
 }
 
 impl<'a> Processes<'a> {
     fn new(point: &'a Point, hosts: &Hosts, options: Options<'a>) -> Result<Self, TestbedError> {
-        let wire = Wire::new(&point.scenario, hosts, point.seed)?;
+        let emulated = options.is_emulated.then(|| Wire::new(&point.scenario, hosts, point.seed));
+        let wire = emulated.transpose()?.unwrap_or(Wire::Loopback);
         let rivals = Rivals::new(&point.scenario, hosts, point.seed, &wire)?;
         Ok(Self {
             options,
@@ -111,10 +120,15 @@ impl<'a> Processes<'a> {
             start_unix_ns: u64::MAX,
             ready: Duration::ZERO,
             sampled: Instant::now(),
+            looked: None,
         })
     }
 
-    /// Starts a process for a host, which plans its run and waits for orders.
+    fn program(&self, host: u32) -> &'a HostProgram {
+        &self.options.hosts[host as usize % self.options.hosts.len()]
+    }
+
+    /// Starts a process for a host, which waits for orders.
     fn spawn(&mut self, host: u32) -> Result<(), TestbedError> {
         let directory = self.options.nodes.join(format!("host-{host}"));
         let at = |path: &Path| TestbedError::io(path.display().to_string());
@@ -122,10 +136,11 @@ impl<'a> Processes<'a> {
         let lives = self.hosts[host as usize].lives;
         let log = directory.join(if lives == 0 { "log.txt".to_owned() } else { format!("log-{lives}.txt") });
         let file = File::create(&log).map_err(at(&log))?;
-        let HostProgram { program, arguments } = self.options.host;
+        let HostProgram { program, arguments, is_foreign, .. } = self.program(host);
+        let number = (!is_foreign).then(|| host.to_string());
         let mut child = Command::new(program)
             .args(arguments)
-            .arg(host.to_string())
+            .args(number)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file)
@@ -155,8 +170,9 @@ impl<'a> Processes<'a> {
     }
 
     /// Lets the process of a host listen, and waits until it does.
-    fn listen(&mut self, hosts: &[u32], is_restart: bool) -> Result<(), RunError> {
-        for host in hosts.iter().copied() {
+    fn listen(&mut self, hosts: Vec<(u32, Option<Brief>)>, is_restart: bool) -> Result<(), RunError> {
+        let mut silent: Vec<u32> = hosts.iter().map(|(host, _)| *host).collect();
+        for (host, brief) in hosts {
             let address = |ip| SocketAddr::from((ip, PORT));
             let peers = 0..self.hosts.len() as u32;
             let listen = Listen {
@@ -165,14 +181,14 @@ impl<'a> Processes<'a> {
                 peers: peers.map(|peer| address(self.wire.dialled(host, peer))).collect(),
                 token: self.token.clone(),
                 restart: is_restart,
+                brief,
             };
             self.say(host, &Order::<()>::Listen(listen))?;
         }
-        let mut silent = hosts.to_vec();
-        let deadline = Instant::now() + self.options.ready_timeout;
+        let within = self.options.start_timeout();
+        let deadline = Instant::now() + within;
         while let Some(first) = silent.first().copied() {
             let Some((host, line)) = self.next(deadline)? else {
-                let within = self.options.ready_timeout;
                 return Err(self.failed(first, &format!("it did not listen within {within:?}")));
             };
             match serde_json::from_str::<Told<IgnoredAny, IgnoredAny>>(&line) {
@@ -221,6 +237,10 @@ impl<'a> Processes<'a> {
         }
     }
 
+    fn phase(&self) -> &'static str {
+        if self.start_unix_ns == u64::MAX { "start" } else { "run" }
+    }
+
     fn sample(&mut self) {
         self.sampled = Instant::now();
         for process in self.hosts.iter_mut().filter_map(|host| host.process.as_mut()) {
@@ -229,12 +249,41 @@ impl<'a> Processes<'a> {
     }
 
     fn ended(&mut self, host: u32) -> RunError {
+        let phase = self.phase();
         let Some(process) = &mut self.hosts[host as usize].process else {
             return RunError::Failed(format!("host {host} does not run"));
         };
         let status = process.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let (log, tail) = (process.log.clone(), tail(&process.log));
-        RunError::Failed(TestbedError::Ended { node: host, phase: "run", status, log, tail }.to_string())
+        let who = format!("host {host}");
+        RunError::Failed(TestbedError::Ended { who, phase, status, log, tail }.to_string())
+    }
+
+    /// Asks all hosts to stop, and waits until they have.
+    fn stop(&mut self) -> Result<(), String> {
+        let running = |(number, host): (u32, &Host)| host.process.is_some().then_some(number);
+        let hosts: Vec<u32> = (0..).zip(&self.hosts).filter_map(running).collect();
+        let asked = hosts.iter().try_for_each(|host| self.say(*host, &Order::Stop));
+        asked.map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        for host in hosts {
+            let Some(process) = &mut self.hosts[host as usize].process else { continue };
+            loop {
+                match process.child.try_wait() {
+                    Ok(Some(status)) if status.success() => break,
+                    Ok(Some(status)) => {
+                        return Err(format!(
+                            "host {host} ended with {status}; its log, {}, ends with:\n{}",
+                            process.log.display(),
+                            tail(&process.log)
+                        ));
+                    }
+                    Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY / 10),
+                    _ => return Err(format!("host {host} did not end within {STOP_TIMEOUT:?}")),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn relay(&self) -> Result<&Relay, RunError> {
@@ -254,6 +303,11 @@ impl<'a> Processes<'a> {
         let at = self.start_unix_ns.saturating_add(at.as_nanos());
         Instant::now() + Duration::from_nanos(at.saturating_sub(unix_ns()))
     }
+}
+
+/// Returns for how long hosts waited for processors, all together.
+fn waited(usage: &[Usage]) -> Duration {
+    usage.iter().map(|usage| usage.waited).sum()
 }
 
 /// Returns 16 random bytes in hexadecimal.
@@ -276,12 +330,16 @@ fn hear(stdout: &mut impl BufRead) -> Heard {
 }
 
 impl Fleet for Processes<'_> {
-    fn begin(&mut self) -> Result<(), RunError> {
+    fn is_foreign(&self, host: u32) -> bool {
+        self.program(host).is_foreign
+    }
+
+    fn begin(&mut self, briefs: Vec<Option<Brief>>) -> Result<(), RunError> {
         let failed = |error: TestbedError| RunError::Failed(error.to_string());
         let all: Vec<u32> = (0..self.hosts.len() as u32).collect();
         let began = Instant::now();
         all.iter().try_for_each(|host| self.spawn(*host)).map_err(failed)?;
-        self.listen(&all, false)?;
+        self.listen((0..).zip(briefs).collect(), false)?;
         self.ready = began.elapsed();
         self.start_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
         all.iter().try_for_each(|host| self.say(*host, &Order::Begin { at_unix_ns: self.start_unix_ns }))?;
@@ -325,11 +383,11 @@ impl Fleet for Processes<'_> {
         Ok(())
     }
 
-    fn start(&mut self, host: u32) -> Result<(), RunError> {
+    fn start(&mut self, host: u32, brief: Option<Brief>) -> Result<(), RunError> {
         if self.hosts[host as usize].is_frozen {
             self.kill(host, true)?;
         }
-        self.listen(&[host], true)?;
+        self.listen(vec![(host, brief)], true)?;
         self.say(host, &Order::Begin { at_unix_ns: self.start_unix_ns })
     }
 
@@ -345,6 +403,9 @@ impl Fleet for Processes<'_> {
     }
 
     fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {
+        if self.looked.is_none() {
+            self.looked = Some((self.now(), waited(&self.usage())));
+        }
         let Wire::Relay(relay) = &mut self.wire else { return Ok(None) };
         let report = relay.report().map_err(|error| RunError::Failed(error.to_string()))?;
         let zero = samara_emulation::HostCounters::default();
@@ -361,7 +422,8 @@ impl Fleet for Processes<'_> {
             return RunError::Failed(format!("host {host}: {why}"));
         };
         let (log, tail) = (process.log.clone(), tail(&process.log));
-        let error = TestbedError::Silent { node: host, phase: "run", reason: why.to_owned(), log, tail };
+        let (who, phase) = (format!("host {host}"), self.phase());
+        let error = TestbedError::Silent { who, phase, reason: why.to_owned(), log, tail };
         RunError::Failed(error.to_string())
     }
 }
@@ -371,11 +433,31 @@ pub(crate) fn run(
     point: &Point,
     hosts: &Hosts,
     options: Options<'_>,
-    mut progress: impl FnMut(&str, Progress),
+    progress: impl FnMut(&str, Progress),
 ) -> Result<Done, TestbedError> {
+    run_fleet(point, hosts, options, progress, |_| ()).map(|(done, ())| done)
+}
+
+/// As [`run`], and then asks all hosts to stop. Also returns whether all did.
+pub(crate) fn run_and_stop(
+    point: &Point,
+    hosts: &Hosts,
+    options: Options<'_>,
+    progress: impl FnMut(&str, Progress),
+) -> Result<(Done, Result<(), String>), TestbedError> {
+    run_fleet(point, hosts, options, progress, |fleet| fleet.stop())
+}
+
+fn run_fleet<T>(
+    point: &Point,
+    hosts: &Hosts,
+    options: Options<'_>,
+    mut progress: impl FnMut(&str, Progress),
+    end: impl FnOnce(&mut Processes<'_>) -> T,
+) -> Result<(Done, T), TestbedError> {
     let mut doubts = wire::prepare(&point.scenario, options.private_network);
     doubts.extend(ignored(&point.scenario));
-    progress("starting hosts", live::at(0.0));
+    progress("starting hosts", Progress::default());
     let mut fleet = Processes::new(point, hosts, options)?;
     let how = RunOptions { stop: options.stop, ..RunOptions::new(1, options.inputs) };
     let ran = run_on(point, how, &mut fleet, |done| progress("running", done));
@@ -385,18 +467,20 @@ pub(crate) fn run(
     })?;
     let elapsed = fleet.now();
     let rivals = fleet.rivals.end()?;
-    progress("stopping hosts", live::at(1.0));
+    progress("stopping hosts", Progress { share: 1.0, ..Progress::default() });
     let usage = fleet.usage();
     let relay = match &mut fleet.wire {
         Wire::Loopback => None,
         Wire::Relay(relay) => Some(relay.report()?),
     };
     doubts.extend(relay.as_ref().map(samara_emulation::RelayReport::doubts).unwrap_or_default());
-    let waited = usage.iter().map(|usage| usage.waited).sum::<Duration>() / usage.len().max(1) as u32;
-    doubts.extend(starved(waited, elapsed.as_nanos()));
-    let programs = vec!["samara host".to_owned()];
+    let (since, before) = fleet.looked.unwrap_or_default();
+    let waited = waited(&usage).saturating_sub(before) / usage.len().max(1) as u32;
+    doubts.extend(starved(waited, elapsed.since(since).as_nanos() as u64));
+    let programs = options.hosts.iter().map(|program| program.name.clone()).collect();
     let mut real = real_run(programs, &usage, fleet.ready, relay.as_ref());
     real.publish_error_ms = Statistics::of(&late_ms);
     real.doubts = doubts;
-    Ok(Done { measured, real, rivals })
+    let ended = end(&mut fleet);
+    Ok((Done { measured, real, rivals }, ended))
 }

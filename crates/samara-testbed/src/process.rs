@@ -43,29 +43,21 @@ pub(crate) struct NodeProcess {
     _stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: PathBuf,
-    pub(crate) trace: PathBuf,
-    pub(crate) peer_id: String,
-    /// The name of the node's pool; empty without one.
-    pub(crate) pool_id: String,
     pub(crate) client: Option<Client>,
     pub(crate) usage: Usage,
 }
 
 impl NodeProcess {
-    /// Starts the process. `workers` is the number of threads of its runtime, for programs with tokio;
-    /// without it they take one for each processor.
+    /// Starts the process.
     pub(crate) fn spawn(
         number: u32,
         program: &NodeProgram,
         directory: &Path,
         config: &Path,
-        trace: PathBuf,
-        workers: Option<u32>,
     ) -> Result<Self, TestbedError> {
         let log = directory.join("log.txt");
         let file = File::create(&log).map_err(TestbedError::io(log.display().to_string()))?;
         let mut child = Command::new(&program.program)
-            .envs(workers.map(|workers| ("TOKIO_WORKER_THREADS", workers.to_string())))
             .args(&program.arguments)
             .arg(config)
             .stdin(Stdio::piped())
@@ -87,9 +79,6 @@ impl NodeProcess {
             child,
             lines,
             log,
-            trace,
-            peer_id: String::new(),
-            pool_id: String::new(),
             client: None,
             usage: Usage::default(),
         })
@@ -109,8 +98,6 @@ impl NodeProcess {
             Ok(line) => {
                 let ready: Ready = serde_json::from_str(&line)
                     .map_err(|error| self.silent("start", format!("its first line is {line:?}: {error}")))?;
-                self.peer_id = ready.peer_id;
-                self.pool_id = ready.pool.map(|pool| pool.id).unwrap_or_default();
                 self.client = ready.control.map(Client::new);
                 Ok(())
             }
@@ -221,12 +208,13 @@ impl NodeProcess {
     }
 
     fn ended_with(&self, phase: &'static str, status: ExitStatus) -> TestbedError {
-        let (node, log, tail) = (self.number, self.log.clone(), self.tail());
-        TestbedError::Ended { node, phase, status: status.to_string(), log, tail }
+        let (who, log, tail) = (format!("node {}", self.number), self.log.clone(), self.tail());
+        TestbedError::Ended { who, phase, status: status.to_string(), log, tail }
     }
 
     fn silent(&self, phase: &'static str, reason: String) -> TestbedError {
-        TestbedError::Silent { node: self.number, phase, reason, log: self.log.clone(), tail: self.tail() }
+        let (who, log, tail) = (format!("node {}", self.number), self.log.clone(), self.tail());
+        TestbedError::Silent { who, phase, reason, log, tail }
     }
 
     fn tail(&self) -> String {

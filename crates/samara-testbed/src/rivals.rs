@@ -108,12 +108,6 @@ impl Rivals {
         Ok(Self { waiting, running: Vec::new(), is_over: Arc::default() })
     }
 
-    /// Returns the time between the first rival and `nanos` of the run.
-    pub(crate) fn before(&self, nanos: u64) -> Duration {
-        let first = self.waiting.iter().map(|rival| rival.from).min();
-        Duration::from_nanos(first.map_or(0, |first| nanos.saturating_sub(first)))
-    }
-
     /// Starts all rivals, each at its time. `start` is that of the run, in nanoseconds since 1970.
     pub(crate) fn begin(&mut self, start: u64) -> Result<(), TestbedError> {
         for rival in self.waiting.drain(..) {

@@ -2,7 +2,7 @@
 //! TCP.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use samara_emulation::{EmulationConfig, Relay, RelayConfig, Servers};
 use samara_lab::network::{self, Hosts};
@@ -73,21 +73,6 @@ impl Wire {
 
 /// Higher rates are not emulated: a relay of one thread would be the bottleneck.
 const UNLIMITED_BPS: u64 = 1_000_000_000;
-
-/// A multiaddress on the port of all nodes.
-pub(crate) fn multiaddr(address: Ipv4Addr, transport: TransportKind) -> String {
-    match transport {
-        TransportKind::Quic => format!("/ip4/{address}/udp/{PORT}/quic-v1"),
-        TransportKind::Tcp | TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => {
-            format!("/ip4/{address}/tcp/{PORT}")
-        }
-    }
-}
-
-/// The address of a pool on the port of all nodes.
-pub(crate) fn pool(address: Ipv4Addr) -> SocketAddr {
-    (address, PORT).into()
-}
 
 /// Converts the scenario's network to the types of the emulation.
 pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> EmulationConfig {

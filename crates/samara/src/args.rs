@@ -110,13 +110,19 @@ pub(crate) enum Verb {
         #[arg(long)]
         end_with_stdin: bool,
     },
-    /// Run a scenario on real nodes, each a separate process, over emulated links.
+    /// Run a scenario on real hosts, each a separate process, over emulated links.
     ///
     /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can
-    /// compare both. The results directory also holds the configuration, the log and the trace of
-    /// every node. Latency, rates and loss need Linux with /dev/net/tun.
+    /// compare both. The results directory also holds the log of every host. Latency, rates and loss
+    /// need Linux with /dev/net/tun.
     #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara testbed`")))]
     Testbed(TestbedOptions),
+    /// Check that a program can be a host of a testbed.
+    ///
+    /// Runs a small scenario with the program on every host, over plain loopback, and checks what
+    /// docs/guides/implementations.md demands. The exit status is 1 if a check fails.
+    #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara host-check`")))]
+    HostCheck(HostCheckOptions),
     /// Run one host of a testbed, which takes orders from standard input.
     #[cfg(feature = "net")]
     #[command(hide = true)]
@@ -129,6 +135,9 @@ pub(crate) enum Verb {
         /// Its seed.
         #[arg(long)]
         seed: u64,
+        /// Read orders from this file.
+        #[arg(long)]
+        orders: Option<PathBuf>,
         /// The number of the host.
         host: u32,
     },
@@ -323,18 +332,34 @@ pub(crate) struct TestbedOptions {
     pub(crate) scenario: ScenarioOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
-    /// Use this program as a node (docs/guides/testbed.md has the contract); can be repeated: nodes
-    /// take the programs in turn. `samara` stands for this program.
-    #[arg(long = "node", value_name = "PROGRAM")]
-    pub(crate) nodes: Vec<PathBuf>,
-    /// Maximum time in seconds until links and meshes have formed, and until each process listens
-    /// (30 s at most).
+    /// Use this program as a host (docs/guides/implementations.md has the contract); can be repeated:
+    /// hosts take the programs in turn. `samara` stands for this program.
+    #[arg(long = "host", value_name = "PROGRAM")]
+    pub(crate) hosts: Vec<PathBuf>,
+    /// Maximum time in seconds until each process listens (30 s at most), and until the links of a mix
+    /// have formed.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = whole(0..=86_400_u64))]
     pub(crate) ready_timeout: u64,
-    /// Start no nodes: compute the results from a directory that `samara export shadow` wrote and
+    /// Start no hosts: compute the results from a directory that `samara export shadow` wrote and
     /// in which `shadow shadow.yaml` has run.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "ready_timeout"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hosts", "ready_timeout"])]
     pub(crate) shadow: Option<PathBuf>,
+}
+
+/// Options of `samara host-check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HostCheckOptions {
+    /// The program; `samara` stands for this program.
+    pub(crate) program: PathBuf,
+    /// The scenario that it runs: a built-in one or the path of a file.
+    #[arg(default_value = "messages-small")]
+    pub(crate) scenario: String,
+    /// Sets a key of the scenario, as in `samara run`; can be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// The run of the scenario. Default: the first.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) only: Option<String>,
 }
 
 /// Options of `samara sources`.

@@ -121,7 +121,7 @@ fn commands() -> clap::Command {
         return commands;
     }
     let hide = |command: clap::Command| command.hide(true);
-    let sockets = ["node", "testbed"].into_iter().filter(|_| !cfg!(feature = "net"));
+    let sockets = ["node", "testbed", "host-check"].into_iter().filter(|_| !cfg!(feature = "net"));
     let commands = sockets.chain(["sources"]).fold(commands, |all, name| all.mut_subcommand(name, hide));
     let commands = commands.mut_subcommand("export", |export| match cfg!(feature = "net") {
         true => export,
@@ -245,9 +245,13 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         #[cfg(feature = "net")]
         Verb::Testbed(options) => real::testbed(&options),
         #[cfg(feature = "net")]
-        Verb::Host { scenario, run, seed, host } => real::host(&scenario, (&run, seed), host),
+        Verb::Host { scenario, run, seed, orders, host } => {
+            real::host(&scenario, (&run, seed), host, orders.as_deref())
+        }
+        #[cfg(feature = "net")]
+        Verb::HostCheck(options) => real::host_check(&options),
         #[cfg(not(feature = "net"))]
-        Verb::Node { .. } | Verb::Testbed(_) => without_sockets(),
+        Verb::Node { .. } | Verb::Testbed(_) | Verb::HostCheck(_) => without_sockets(),
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),

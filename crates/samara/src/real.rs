@@ -1,22 +1,28 @@
 //! `samara node` and `samara testbed`, which need real sockets.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use samara_lab::results::Outcome;
 use samara_spec::Point;
-use samara_testbed::{Done, HostProgram, NodeProgram, SAMARA, TestbedError};
+use samara_testbed::{Done, HostProgram, NodeProgram, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::args::TestbedOptions;
+use crate::args::{HostCheckOptions, TestbedOptions};
 use crate::export::one_run;
 use crate::session::{BAR_STEPS, Session, progress_bar};
 use crate::{live, own_program};
 
+/// The word that stands for this program.
+const SAMARA: &str = "samara";
+/// Maximum time for a host to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Exit status if copies were left when the node stopped.
 const COPIES_LEFT: u8 = 3;
 /// A choice: rare enough to cost nothing, and soon enough for other programs of the machine.
@@ -64,16 +70,20 @@ pub(crate) fn testbed(options: &TestbedOptions) -> Result<ExitCode, String> {
     if let Err(error) = &private {
         samara_emulation::availability().map_err(|missing| format!("{missing}\n{error}"))?;
     }
-    let programs = programs(&options.nodes)?;
     let session = Session::open(&options.scenario, &options.output)?;
-    match run_all(&session, options, &programs, private.is_ok()) {
+    match run_all(&session, options, private.is_ok()) {
         Ok(results) => session.finish(results),
         Err(message) => Err(session.fail(message)),
     }
 }
 
 /// Runs one host of a testbed. Its log goes to standard error; `RUST_LOG` selects more of it.
-pub(crate) fn host(scenario: &Path, (run, seed): (&str, u64), host: u32) -> Result<ExitCode, String> {
+pub(crate) fn host(
+    scenario: &Path,
+    (run, seed): (&str, u64),
+    host: u32,
+    orders: Option<&Path>,
+) -> Result<ExitCode, String> {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     log.try_init().map_err(|error| format!("cannot start logging: {error}"))?;
@@ -83,7 +93,13 @@ pub(crate) fn host(scenario: &Path, (run, seed): (&str, u64), host: u32) -> Resu
     let point = loaded.points.iter().find(is_wanted);
     let point = point.ok_or_else(|| format!("--run: {run:?} with seed {seed} is not in the scenario"))?;
     let options = samara_lab::run::RunOptions::new(1, &loaded.inputs);
-    samara_lab::run::run_host(point, options, host).map_err(|error| error.to_string())?;
+    let orders: Box<dyn BufRead + Send> = match orders {
+        None => Box::new(BufReader::new(std::io::stdin())),
+        Some(path) => Box::new(BufReader::new(
+            File::open(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        )),
+    };
+    samara_lab::run::run_host(point, options, host, orders).map_err(|error| error.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,16 +125,18 @@ fn gather(options: &TestbedOptions, directory: &Path) -> Result<ExitCode, String
 fn run_all(
     session: &Session,
     options: &TestbedOptions,
-    programs: &[NodeProgram],
     private_network: bool,
 ) -> Result<Vec<Option<Outcome>>, String> {
     let failed = |point: &Point, error: TestbedError| {
         format!("{}: run {}: {error}", session.loaded.source, point.name())
     };
+    let scenario = session.directory.path().join("scenario.toml");
+    let programs = |point: &Point| programs(&options.hosts, &scenario, point);
     for point in &session.loaded.points {
-        samara_testbed::check(point, &session.loaded.inputs, programs)
+        samara_testbed::check(point, &session.loaded.inputs, &programs(point)?)
             .map_err(|error| failed(point, error))?;
     }
+    let node = node_program()?;
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
     for point in &session.loaded.points {
@@ -130,11 +148,11 @@ fn run_all(
         let testbed = samara_testbed::Options {
             inputs: &session.loaded.inputs,
             nodes: &nodes,
-            programs,
-            host: &host_program(session, point)?,
+            hosts: &programs(point)?,
+            node: &node,
             ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
-            live: &writer,
+            is_emulated: true,
             stop: &session.stop,
         };
         let start = results.len() as u64 * BAR_STEPS;
@@ -171,19 +189,14 @@ fn run_all(
     Ok(results)
 }
 
-/// Returns the command line that starts a host of a run.
-fn host_program(session: &Session, point: &Point) -> Result<HostProgram, String> {
-    let scenario = session.directory.path().join("scenario.toml");
-    let (run, seed) = (point.name(), point.seed.to_string());
-    let arguments =
-        ["host".into(), "--run".into(), run.into(), "--seed".into(), seed.into(), scenario.into()];
-    Ok(HostProgram { program: own_program()?, arguments: arguments.to_vec() })
-}
-
-fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
-    let own = || -> Result<NodeProgram, String> {
-        let arguments = ["node", "--end-with-stdin", "--config"].map(Into::into).to_vec();
-        Ok(NodeProgram { name: SAMARA.to_owned(), program: own_program()?, arguments })
+/// Returns the programs of the hosts of a point, whose scenario is in a file.
+fn programs(given: &[PathBuf], scenario: &Path, point: &Point) -> Result<Vec<HostProgram>, String> {
+    let own = || -> Result<HostProgram, String> {
+        let (run, seed) = (point.name(), point.seed.to_string());
+        let arguments =
+            ["host".into(), "--run".into(), run.into(), "--seed".into(), seed.into(), scenario.into()];
+        let (name, program) = ("samara host".to_owned(), own_program()?);
+        Ok(HostProgram { name, program, arguments: arguments.to_vec(), is_foreign: false })
     };
     if given.is_empty() {
         return Ok(vec![own()?]);
@@ -195,26 +208,73 @@ fn programs(given: &[PathBuf]) -> Result<Vec<NodeProgram>, String> {
                 return own();
             }
             let program =
-                path.canonicalize().map_err(|error| format!("--node {}: {error}", path.display()))?;
+                path.canonicalize().map_err(|error| format!("--host {}: {error}", path.display()))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            with_testbed(NodeProgram { name, program, arguments: Vec::new() })
+            with_testbed(HostProgram { name, program, arguments: Vec::new(), is_foreign: true })
         })
         .collect()
 }
 
-/// Wraps a program in [`end_with`]. Only nodes of this program stop when their standard input
-/// closes.
+/// Returns the program of the nodes of a mix.
+fn node_program() -> Result<NodeProgram, String> {
+    let arguments = ["node", "--end-with-stdin", "--config"].map(Into::into).to_vec();
+    Ok(NodeProgram { name: SAMARA.to_owned(), program: own_program()?, arguments })
+}
+
+/// Checks that a program can be a host, and says what it checked.
+pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String> {
+    let only: Vec<String> = options.only.iter().cloned().collect();
+    let loaded = samara_spec::load(&options.scenario, &options.set, &only, None);
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    let point = loaded.points.first().ok_or_else(|| format!("{}: has no run", loaded.source))?;
+    let directory = std::env::temp_dir().join(format!("samara-host-check-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let scenario = directory.join("scenario.toml");
+    std::fs::write(&scenario, &loaded.text).map_err(|error| format!("{}: {error}", scenario.display()))?;
+    let programs = programs(std::slice::from_ref(&options.program), &scenario, point)?;
+    samara_testbed::check(point, &loaded.inputs, &programs).map_err(|error| error.to_string())?;
+    let stop = crate::session::stop_on_interrupt()?;
+    let how = samara_testbed::Options {
+        inputs: &loaded.inputs,
+        nodes: &directory,
+        hosts: &programs,
+        node: &node_program()?,
+        ready_timeout: START_TIMEOUT,
+        private_network: false,
+        is_emulated: false,
+        stop: &stop,
+    };
+    let mut failed = 0;
+    let checked = samara_testbed::check_host(point, how, |what, outcome| {
+        let line = match outcome {
+            Ok(()) => format!("✓ {what}\n"),
+            Err(why) => format!("✗ {what}: {why}\n"),
+        };
+        failed += u32::from(outcome.is_err());
+        let _ = crate::print(&line);
+    });
+    checked.map_err(|error| error.to_string())?;
+    let (name, run, source) = (&programs[0].name, point.name(), &loaded.source);
+    if failed > 0 {
+        let logs = directory.display();
+        return Err(format!("{name}: {failed} checks failed with {source}, run {run}; logs are in {logs}"));
+    }
+    // Only a failure needs the logs.
+    let _ = std::fs::remove_dir_all(&directory);
+    crate::print(&format!("{name} can be a host of {source}, run {run}\n"))
+}
+
+/// Wraps a program in [`end_with`]: not every program stops when its standard input closes.
 #[cfg(target_os = "linux")]
-fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
-    let arguments = ["end-with".into(), std::process::id().to_string().into(), node.program.into()];
-    let arguments = arguments.into_iter().chain(node.arguments).collect();
-    Ok(NodeProgram { program: own_program()?, arguments, ..node })
+fn with_testbed(host: HostProgram) -> Result<HostProgram, String> {
+    let arguments = ["end-with".into(), std::process::id().to_string().into(), host.program.into()];
+    Ok(HostProgram { program: own_program()?, arguments: arguments.to_vec(), ..host })
 }
 
 /// Returns the program unchanged: only Linux can bind a process to its parent.
 #[cfg(not(target_os = "linux"))]
-fn with_testbed(node: NodeProgram) -> Result<NodeProgram, String> {
-    Ok(node)
+fn with_testbed(host: HostProgram) -> Result<HostProgram, String> {
+    Ok(host)
 }
 
 /// Replaces this process by a program that the kernel kills when the testbed ends. Returns only if

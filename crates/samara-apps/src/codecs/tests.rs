@@ -234,7 +234,7 @@ fn segments_travel_as_their_numbers() {
     let workload = Columns { slots: 2, ..Columns::default() };
     let sent = |bytes: &[u8]| assert!(bytes.len() < 200, "{} bytes", bytes.len());
 
-    let blocks = Arc::new(Blocks::<Message>::new(&workload, 1));
+    let blocks = Arc::new(Blocks::<Message>::new(&workload, Some(1)));
     let codec = Numbers::new(Arc::clone(&blocks), Wire);
     let segment = &blocks.messages[blocks.messages.len() - 1];
     let frames = gossipsub_frames(Arc::clone(segment));
@@ -247,7 +247,7 @@ fn segments_travel_as_their_numbers() {
     // A message that is no segment travels whole.
     come_back(&codec, &gossipsub_frames(Message::new(Topic::new("other"), self::bytes(90)).into()));
 
-    let blocks = Arc::new(Blocks::<samara_baselines::Message>::new(&workload, 1));
+    let blocks = Arc::new(Blocks::<samara_baselines::Message>::new(&workload, Some(1)));
     let codec = Numbers::new(Arc::clone(&blocks), Postcard);
     let segment = &blocks.messages[3];
     let frames = plumtree_frames(Arc::clone(segment));

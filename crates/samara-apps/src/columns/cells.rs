@@ -88,6 +88,11 @@ impl CellPlan {
         (0..self.blobs).filter(|blob| !rng.chance(chance) && !private.contains(*blob)).collect()
     }
 
+    /// Returns the keys of the scenario.
+    pub const fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
     /// Returns the number of blobs of a block.
     pub const fn blobs(&self) -> u32 {
         self.blobs

@@ -27,6 +27,7 @@ use source::{BURST, Sender};
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Act {
     Begin,
     Leave,
@@ -36,6 +37,7 @@ pub enum Act {
 
 /// An event of a member. Small and without heap memory, since a simulation creates millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MemberEvent {
     /// A process of the host started. It has not received messages of earlier ones.
     Started,

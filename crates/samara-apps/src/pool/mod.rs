@@ -257,6 +257,7 @@ pub struct Block {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Act {
     Submit(#[serde(with = "transaction")] Transaction),
     /// Chooses the transactions of a block. The node answers with [`NodeEvent::Proposed`].
@@ -290,6 +291,7 @@ mod transaction {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NodeEvent {
     /// A transaction came into the pool.
     Added {

@@ -9,7 +9,7 @@ pub(crate) mod run;
 mod torture;
 
 pub use metrics::{ColumnMetrics, ColumnsData, Slot};
-pub use run::{ColumnsMeasured, least_frame_bytes};
+pub use run::ColumnsMeasured;
 
 use crate::family::Family;
 use crate::report::Results;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use samara_apps::codecs::{Numbers, Wire};
 use samara_apps::columns::{
     Blocks, CellPlan, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
@@ -11,24 +13,26 @@ use samara_apps::host::{self, Host, Processor, Stalls, gossipsub};
 use samara_apps::{Compiled, baselines};
 use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
 use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time};
+use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time, Topic};
 use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
-use samara_gossipsub::partial::{Asking, FormatHook, PartialConfig};
+use samara_gossipsub::partial::{Asking, Bits, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, RpcFrame};
 use samara_gossipsub::{Config, GossipSub};
 use samara_hosts::Worlds;
 use samara_sim::{Arrivals, Cause, Hop, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
-use samara_spec::columns::{Columns, CustodyPattern};
+use samara_spec::columns::{Cells, Columns, CustodyPattern};
 use samara_spec::messages::PlumtreeParameters;
 use samara_spec::{Point, Scenario};
+use serde_json::{Value, json};
 
 use super::bound::{copy_bytes, curve};
 use super::measure::{Collector, CopyRow, Delivery};
 use crate::experiment::{Commands, Experiment, Forge, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
-use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::explain::{ContentsOf, Delivered, MainTime};
 use crate::family::Runs;
+use crate::messages::brief;
 use crate::network::{self, Hosts};
 use crate::run::{Progress, QUIET_NANOS, RunError, SLICE_NANOS, since};
 
@@ -71,7 +75,7 @@ impl ColumnsMeasured {
     /// Creates empty measurements for hosts with this custody, with the planned publication times.
     ///
     /// `frame_bytes` is the least length of the frame of a segment.
-    pub fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], frame_bytes: u32) -> Self {
+    fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], frame_bytes: u32) -> Self {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
@@ -145,12 +149,6 @@ impl ColumnsMeasured {
         MainTime { name: "the time to custody", bound_ms: self.bound_parts() }
     }
 
-    /// Explains the deliveries of a real run by the arrivals in its traces. An item is a slot times
-    /// the segments of a block, plus the segment.
-    pub fn explained(&self, arrivals: Arrivals) -> Explained {
-        Explained::of_traces(arrivals, self.delivered(), self.main_time())
-    }
-
     /// Returns all deliveries. Those that end the time to custody of a node are the last ones.
     fn delivered(&self) -> Vec<Delivered> {
         let (columns, host) = (self.workload().segments(), self.workload().publisher);
@@ -217,7 +215,7 @@ impl Planned for GossipSub {
         let (scenario, workload) = (plan.scenario, plan.scenario.part::<Columns>());
         let observer = workload.observer.then_some(scenario.network.nodes);
         let configs = configs(plan)?;
-        let blocks = Arc::new(Blocks::<Message>::new(workload, plan.seed));
+        let blocks = Arc::new(Blocks::<Message>::new(workload, plan.payload_seed()));
         let schedule = configs[PUBLISHER].schedule_publish.clone();
         let frame_bytes = least_frame_bytes(workload, &blocks);
         let publisher = workload.publisher;
@@ -301,7 +299,7 @@ fn baseline<E: Spreading>(
         Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
     };
     Planning {
-        blocks: Arc::new(Blocks::new(workload, plan.seed)),
+        blocks: Arc::new(Blocks::new(workload, plan.payload_seed())),
         engine: Arc::new(engine),
         schedule,
         frame_bytes: workload.segment_bytes().into_iter().min().unwrap_or(0) as u32,
@@ -310,7 +308,7 @@ fn baseline<E: Spreading>(
 
 /// Returns the least length of the frame of a segment: its payload and topic, with the tags and
 /// lengths of both and of the message; or the parts of a column that must reach every node.
-pub fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
+fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
     if let Some(cells) = workload.cells.as_ref().filter(|cells| cells.upgraded.fraction() > 0.0) {
         // Only the cells that no mempool has.
         return cells.private_blobs(workload.blobs) * PART_BYTES as u32;
@@ -468,6 +466,30 @@ where
         Some(Box::new(E::forge))
     }
 
+    fn brief(&self, host: u32) -> Result<Value, Problem> {
+        let scenario = &self.measured.point.scenario;
+        let workload = self.measured.workload();
+        brief::refuse(&[
+            (workload.observer, "columns.observer"),
+            (workload.pieces.is_some(), "columns.pieces"),
+            (workload.repair.is_some(), "columns.repair"),
+            (workload.rows > 0, "columns.rows"),
+        ])?;
+        brief::can_validate(scenario, &self.measured.hosts, host)?;
+        let topics: Vec<&str> = self.blocks.topics.iter().map(Topic::as_str).collect();
+        let upgraded = upgraded(workload, scenario.network.nodes, self.measured.point.seed);
+        let cells = self.cells.as_ref().filter(|_| upgraded.is_some_and(|upgraded| upgraded[host as usize]));
+        let is_publisher = host == workload.publisher;
+        Ok(json!({ "columns": {
+            "topics": topics,
+            "bytes": workload.segment_bytes(),
+            "joins": self.measured.collector.custody()[host as usize],
+            "slots": workload.slots,
+            "protocol": brief::protocol(scenario)?,
+            "cells": cells.map(|plan| brief_cells(plan, host, is_publisher)),
+        } }))
+    }
+
     fn codec(&self) -> Option<FramesCodec<Host<Node<E>>>> {
         Some(Arc::new(Numbers::new(Arc::clone(&self.blocks), E::codec())))
     }
@@ -573,6 +595,21 @@ where
         let offences = sums(counts.iter().map(|counts| counts.offences));
         Ok(ColumnsMeasured { traffic, withdrawn, cells, offences, digest, ..self.measured })
     }
+}
+
+/// Returns what a program of others must know to exchange cells.
+fn brief_cells(plan: &CellPlan, host: u32, is_publisher: bool) -> Value {
+    let blocks = (0..).zip(plan.groups()).map(|(slot, group)| {
+        let pushed = is_publisher.then(|| plan.pushed(slot));
+        json!({
+            "group": STANDARD.encode(group),
+            "mempool": plan.mempool(host, slot).iter().collect::<Vec<_>>(),
+            "push": pushed.iter().flat_map(Bits::iter).collect::<Vec<_>>(),
+        })
+    });
+    let blocks: Vec<Value> = blocks.collect();
+    let Cells { lookup_time, cell_time, .. } = plan.cells();
+    json!({ "blobs": plan.blobs(), "lookup_time": lookup_time, "cell_time": cell_time, "blocks": blocks })
 }
 
 fn mesh_size(counts: &[Counts]) -> f64 {

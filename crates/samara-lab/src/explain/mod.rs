@@ -206,12 +206,6 @@ impl Explained {
         Self { rows, every, main }
     }
 
-    /// Resolves the paths of real deliveries, at most [`ROWS_MAX`] of them or a sample of the items.
-    pub(crate) fn of_traces(arrivals: Arrivals, delivered: Vec<Delivered>, main: MainTime) -> Self {
-        let every = (delivered.len() as u64).div_ceil(ROWS_MAX).max(1);
-        Self::of(arrivals, delivered, paths, false, (every, main))
-    }
-
     /// Returns true if the path of any delivery is known.
     pub(crate) fn is_known(&self) -> bool {
         self.rows.iter().flat_map(|row| row.parts.iter()).any(|(cause, _)| cause != Cause::Unknown)

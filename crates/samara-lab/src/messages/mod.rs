@@ -1,5 +1,6 @@
 //! A stream of messages, each published by a node drawn at random.
 
+pub(crate) mod brief;
 pub mod measure;
 pub(crate) mod metrics;
 mod report;

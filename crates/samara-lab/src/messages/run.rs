@@ -4,12 +4,12 @@
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use samara_apps::codecs::Wire;
 use samara_apps::host::{self, Host, Stalls};
 use samara_apps::messages::{
     BaselineMember, BaselineStream, Carries, Counts, Event, GossipMember, GossipStream, Member, Publish,
+    TOPIC,
 };
 use samara_apps::{Compiled, baselines};
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
@@ -20,11 +20,12 @@ use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{Rpc, RpcFrame};
 use samara_gossipsub::signature::SignaturePolicy;
 use samara_hosts::Worlds;
-use samara_sim::{Cause, HostStats, LATENCY_FLOOR, NodeFactory, Origin, Postcard, Record, identity_of};
+use samara_sim::{Cause, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
 
+use super::brief;
 use super::measure::{MessageCollector, MessageRow};
 use crate::experiment::{self, Commands, Experiment, FramesCodec, Problem, ProtocolOf, Step, World};
-use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::explain::{ContentsOf, Delivered, MainTime};
 use crate::family::Runs;
 use crate::hops;
 use crate::network::Hosts;
@@ -33,6 +34,7 @@ use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_spec::messages::{Arrivals, FloodParameters, Messages, PlumtreeParameters, RANDOMSUB};
 use samara_spec::{Point, Scenario};
+use serde_json::{Value, json};
 
 #[derive(Debug)]
 pub struct MessagesMeasured {
@@ -64,12 +66,6 @@ pub struct MessagesMeasured {
 }
 
 impl MessagesMeasured {
-    /// Explains the deliveries of a real run by the arrivals in its traces. An item is the number of a
-    /// message.
-    pub fn explained(&self, arrivals: samara_sim::Arrivals) -> Explained {
-        Explained::of_traces(arrivals, self.delivered(), self.main_time())
-    }
-
     /// The bound is that of the mean delivery, if none is missing.
     fn main_time(&self) -> MainTime {
         let (parts, mean_hops) = &self.hops;
@@ -89,16 +85,9 @@ impl MessagesMeasured {
         })
     }
 
-    /// Creates empty measurements for a plan.
-    ///
-    /// Bounds assume frames of `frame_bytes` and links with a latency of at least `floor`.
-    pub fn new(
-        point: &Point,
-        hosts: &Hosts,
-        (graph, plan): (&Graph, &Plan),
-        (frame_bytes, floor): (u32, Duration),
-    ) -> Self {
-        let hop = hops::parts(&point.scenario, hosts, frame_bytes, floor);
+    /// Creates empty measurements for a plan. Bounds assume frames of `frame_bytes`.
+    fn new(point: &Point, hosts: &Hosts, (graph, plan): (&Graph, &Plan), frame_bytes: u32) -> Self {
+        let hop = hops::parts(&point.scenario, hosts, frame_bytes);
         let (lower_bound_ms, mean_hops) = hops::bounds(graph, &hop);
         Self {
             point: point.clone(),
@@ -118,8 +107,7 @@ impl MessagesMeasured {
     }
 }
 
-/// The publishers and times of messages, drawn from the seed: a testbed uses the same ones as a
-/// simulation.
+/// The publishers and times of messages, drawn from the seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub publishers: Vec<u32>,
@@ -201,7 +189,7 @@ impl Planned for GossipMember {
     fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
         let (scenario, network) = (plan.scenario, plan.network());
         let signed = scenario.part::<Messages>().signed;
-        let stream = Arc::new(GossipStream::new(&messages.publishers, &messages.sizes, signed, plan.seed));
+        let stream = Arc::new(GossipStream::new(&messages.publishers, &messages.sizes, signed));
         let parameters = scenario.part::<Parameters>().clone();
         let mut config = parameters.build(None);
         if network.validates {
@@ -240,7 +228,7 @@ impl Planned for BaselineMember<Plumtree> {
     fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
         let config = Arc::new(baselines::plumtree(plan.scenario.part(), false));
         let sending = config.common.clone();
-        Ok(baseline(plan.seed, messages, &sending, move |host, topic| {
+        Ok(baseline(messages, &sending, move |host, topic| {
             Plumtree::new(Arc::clone(&config), identity_of(host), topic)
         }))
     }
@@ -257,7 +245,7 @@ impl Planned for BaselineMember<PubSub> {
         let is_random = plan.scenario.selected.protocol() == RANDOMSUB;
         let size = is_random.then_some(plan.nodes() as usize);
         let sending = config.common.clone();
-        Ok(baseline(plan.seed, messages, &sending, move |host, _| match size {
+        Ok(baseline(messages, &sending, move |host, _| match size {
             Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
             None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
         }))
@@ -270,13 +258,12 @@ impl Planned for BaselineMember<PubSub> {
 
 /// Returns the members of a baseline. Its bounds take the payload as the whole frame.
 fn baseline<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static>(
-    seed: u64,
     messages: &Plan,
     sending: &Common,
     engine: impl Fn(u32, Topic) -> Result<B, ConfigError> + Send + Sync + 'static,
 ) -> (Members<BaselineMember<B>>, u32) {
     let bytes = messages.sizes.iter().min().copied().unwrap_or(0);
-    let stream = Arc::new(BaselineStream::new(&messages.publishers, &messages.sizes, seed));
+    let stream = Arc::new(BaselineStream::new(&messages.publishers, &messages.sizes));
     let sending = sending.clone();
     let members = move |host: u32| {
         let engine = engine(host, stream.topic.clone());
@@ -313,9 +300,8 @@ where
         let messages =
             Plan::of(scenario, network.inputs, plan.seed).map_err(|error| ("messages".to_owned(), error))?;
         let (members, frame_bytes) = M::plan(plan, &messages)?;
-        let bounds = (frame_bytes, LATENCY_FLOOR);
         let measured =
-            MessagesMeasured::new(network.point, network.hosts, (network.graph, &messages), bounds);
+            MessagesMeasured::new(network.point, network.hosts, (network.graph, &messages), frame_bytes);
         let Messages { warm_up, cool_down, .. } = scenario.part();
         let first_at = warm_up.nanos();
         let last_at = messages.times.last().copied().unwrap_or(first_at);
@@ -338,6 +324,16 @@ where
     fn protocols(&self) -> Option<ProtocolOf> {
         let protocol = Arc::clone(&self.protocol);
         Some(Box::new(move |_, _| Arc::clone(&protocol)))
+    }
+
+    fn brief(&self, host: u32) -> Result<Value, Problem> {
+        let scenario = &self.measured.point.scenario;
+        let workload = scenario.part::<Messages>();
+        let is_signed = workload.signed && scenario.find::<Parameters>().is_some();
+        brief::refuse(&[(is_signed, "messages.signed")])?;
+        brief::can_validate(scenario, &self.measured.hosts, host)?;
+        let (bytes, protocol) = (&self.measured.sizes, brief::protocol(scenario)?);
+        Ok(json!({ "messages": { "topic": TOPIC, "bytes": bytes, "protocol": protocol } }))
     }
 
     fn codec(&self) -> Option<FramesCodec<Host<M>>> {

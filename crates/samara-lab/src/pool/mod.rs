@@ -9,7 +9,7 @@ mod torture;
 
 pub use metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use outcome::PoolData;
-pub use run::{BlockRow, Clients, Submission, Totals, TransactionsMeasured, proposers, roles};
+pub use run::{BlockRow, Totals, TransactionsMeasured};
 
 use crate::family::{Family, Runs};
 use crate::report::Results;

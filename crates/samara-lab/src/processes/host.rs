@@ -30,22 +30,32 @@ type Event<E> = <<E as Experiment>::App as Engine>::Event;
 type Orders<E> = Receiver<Result<Order<Command<E>>, RunError>>;
 type Counters<E> = <<E as Experiment>::App as App>::Counters;
 
-/// Runs one host of a point: takes orders from standard input, and tells what happens on standard
-/// output.
+/// Where a host reads its orders.
+pub type Input = Box<dyn BufRead + Send>;
+
+/// Runs one host of a point: takes orders, and tells what happens on standard output.
 ///
 /// # Errors
 /// The run cannot be planned, its frames have no encoding, or an order is not valid.
-pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) -> Result<(), RunError> {
-    let Course { experiment, setup, graph, .. } = Course::<E>::plan(point, options)?;
+pub fn host<E: Experiment>(
+    point: &Point,
+    options: RunOptions<'_>,
+    host: u32,
+    orders: Input,
+) -> Result<(), RunError> {
+    let Course { experiment, setup, graph, .. } = Course::<E>::in_processes(point, options)?;
     let codec = experiment.codec().ok_or_else(|| failed("this protocol has no encoding of frames"))?;
     let (spec, sockets) = (&point.scenario.transport, E::worlds().sockets);
     let transport = transport(spec.kind).filter(|kind| sockets.layer.transports().contains(kind));
     let transport = transport.ok_or_else(|| {
         failed(format!("transport.kind: found {:?}, which hosts in processes lack", spec.kind))
     })?;
-    let (lines, orders) = (writer()?, reader::<E>()?);
-    let Some(Order::Listen(listen)) = orders.recv().ok().transpose()? else {
-        return Err(failed("the first order was not to listen"));
+    let (lines, orders) = (writer()?, reader::<E>(orders)?);
+    let listen = match orders.recv().ok().transpose()? {
+        Some(Order::Listen(listen)) => listen,
+        Some(_) => return Err(failed("the first order was not to listen")),
+        // Nobody needs this host.
+        None => return Ok(()),
     };
     if listen.host != host {
         return Err(failed(format!("the orders are for host {}; this is host {host}", listen.host)));
@@ -58,7 +68,7 @@ pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) ->
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(format!("the runtime: {error}")))?;
     runtime.block_on(async {
-        let Listen { host: own, address, peers, token: secret, restart } = listen;
+        let Listen { host: own, address, peers, token: secret, restart, brief: _ } = listen;
         let mut token = [0; TOKEN_BYTES];
         hex::decode_to_slice(&secret, &mut token).map_err(|error| failed(format!("token: {error}")))?;
         let place = Place {
@@ -89,7 +99,7 @@ pub fn host<E: Experiment>(point: &Point, options: RunOptions<'_>, host: u32) ->
         let answers = lines.clone();
         let asking = std::thread::Builder::new().name("orders".to_owned());
         asking
-            .spawn(move || pass_on::<E>(&orders, &requests, &answers))
+            .spawn(move || pass_on::<E>(start, &orders, &requests, &answers))
             .map_err(|error| failed(format!("the thread for orders: {error}")))?;
         let told = lines.clone();
         let contents = experiment.contents();
@@ -133,10 +143,20 @@ fn instant(unix_ns: u64) -> Instant {
 }
 
 /// Passes orders on to the host until it is to stop, or the coordinator is gone.
-fn pass_on<E: Experiment>(orders: &Orders<E>, requests: &mpsc::Sender<Request<E::App>>, lines: &Lines) {
+fn pass_on<E: Experiment>(
+    start: Instant,
+    orders: &Orders<E>,
+    requests: &mpsc::Sender<Request<E::App>>,
+    lines: &Lines,
+) {
     while let Ok(Ok(order)) = orders.recv() {
         let lines = lines.clone();
         let request = match order {
+            Order::Wait { at_ns } => {
+                let until = start + Duration::from_nanos(at_ns);
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                continue;
+            }
             Order::Command { at_ns, command } => Request::Command(Time::from_nanos(at_ns), command),
             Order::Sync(number) => Request::Sync(Box::new(move || {
                 let _ = lines.answer(&Told::<Event<E>, Counters<E>>::Synced(number));
@@ -159,12 +179,11 @@ fn pass_on<E: Experiment>(orders: &Orders<E>, requests: &mpsc::Sender<Request<E:
 
 // ---- the channel to the coordinator ----
 
-/// Reads orders from standard input, in a thread of its own. An order that does not parse is an
-/// error, and the last one.
-fn reader<E: Experiment>() -> Result<Orders<E>, RunError> {
+/// Reads orders in a thread of its own. An order that does not parse is an error, and the last one.
+fn reader<E: Experiment>(orders: Input) -> Result<Orders<E>, RunError> {
     let (sender, receiver) = sync_channel(ORDERS_MAX);
     let read = move || {
-        for line in std::io::stdin().lock().lines() {
+        for line in orders.lines() {
             let order = line.map_err(failed).and_then(|line| {
                 serde_json::from_str(&line).map_err(|error| failed(format!("an order: {error}")))
             });
@@ -177,7 +196,7 @@ fn reader<E: Experiment>() -> Result<Orders<E>, RunError> {
             }
         }
     };
-    std::thread::Builder::new().name("stdin".to_owned()).spawn(read).map_err(failed)?;
+    std::thread::Builder::new().name("reader".to_owned()).spawn(read).map_err(failed)?;
     Ok(receiver)
 }
 

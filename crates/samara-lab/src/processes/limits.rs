@@ -2,6 +2,7 @@
 
 use samara_hosts::{Layer, Transport};
 use samara_scenario::Queue;
+use samara_sim::Recovery;
 use samara_spec::{FaultKind, Scenario, TransportKind};
 
 use crate::family;
@@ -11,7 +12,7 @@ use crate::family;
 type Lack = (&'static str, fn(&Scenario, Layer) -> bool, &'static str);
 
 /// What hosts in processes cannot do. `docs/guides/testbed.md` has the same list.
-const LACKS: [Lack; 6] = [
+const LACKS: [Lack; 7] = [
     (
         "transport.kind",
         |scenario, layer| layer == Layer::Framed && !has_transport(scenario, layer),
@@ -21,6 +22,11 @@ const LACKS: [Lack; 6] = [
         "transport.kind",
         |scenario, layer| layer == Layer::Libp2p && !has_transport(scenario, layer),
         "hosts of this protocol have \"tcp\" and \"quic\"; set it to one of them",
+    ),
+    (
+        "transport.recovery",
+        |scenario, _| scenario.transport.recovery.is_some_and(|recovery| recovery != Recovery::Linux),
+        "hosts have that of the kernel and of quinn; remove it",
     ),
     (
         "fault",

@@ -4,7 +4,7 @@
 //! A host reads [`Order`]s from its standard input and writes what it [`Told`] to its standard
 //! output, each as one line of JSON. Commands, events and counters are those of the experiment's
 //! application, as serde writes them. Times are nanoseconds since the start of the run, which the
-//! coordinator announces.
+//! coordinator announces. `docs/guides/implementations.md` describes all of it for programs of others.
 //!
 //! ```json
 //! {"listen":{"host":1,"address":"127.77.0.2:4001","peers":["127.77.0.1:4001","127.77.0.2:4001"],"token":"6f…","restart":false}}
@@ -22,6 +22,7 @@
 #[cfg(feature = "hosted")]
 mod host;
 mod limits;
+mod script;
 mod world;
 
 use std::net::SocketAddr;
@@ -29,14 +30,17 @@ use std::net::SocketAddr;
 use samara_engine::Time;
 use samara_sim::HostStats;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::run::RunError;
 
 #[cfg(feature = "hosted")]
-pub use host::host;
+pub use host::{Input, host};
 pub use limits::{check, ignored};
-pub use samara_hosts::Looked;
-pub(crate) use world::run_in_processes;
+pub use samara_hosts::{Looked, Transport};
+pub(crate) use script::script;
+pub use script::{Script, ScriptOf};
+pub(crate) use world::{check_briefing, run_in_processes};
 
 /// What the coordinator says to a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +52,8 @@ pub enum Order<C> {
     Begin { at_unix_ns: u64 },
     /// Give this command to the application at this time, or at once if it has passed.
     Command { at_ns: u64, command: C },
+    /// Read no further order before this time.
+    Wait { at_ns: u64 },
     /// Answer with the same number once everything before is told.
     Sync(u64),
     /// Answer with a snapshot of the counters.
@@ -71,6 +77,28 @@ pub struct Listen {
     pub token: String,
     /// Whether an earlier process of the host has ended: this one dials all its neighbours at once.
     pub restart: bool,
+    /// What a program of others must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<Brief>,
+}
+
+/// What a host of Samara's knows since it has planned the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brief {
+    pub transport: Transport,
+    /// The hosts to dial.
+    pub dials: Vec<Dial>,
+    /// What the experiment says ([`Experiment::brief`](crate::experiment::Experiment::brief)).
+    pub application: Value,
+}
+
+/// A host to dial, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dial {
+    pub at_ns: u64,
+    pub host: u32,
 }
 
 /// What a host says to the coordinator.
@@ -115,11 +143,15 @@ pub struct Moved {
 
 /// The processes of all hosts, and the network between them.
 pub trait Fleet {
-    /// Starts the processes of all hosts. The run begins once all of them listen.
+    /// Returns true if the host is a program of others, which needs a briefing.
+    fn is_foreign(&self, host: u32) -> bool;
+
+    /// Starts the processes of all hosts, with the briefings of programs of others. The run begins once
+    /// all of them listen.
     ///
     /// # Errors
     /// A process does not start, or does not listen in time.
-    fn begin(&mut self) -> Result<(), RunError>;
+    fn begin(&mut self, briefs: Vec<Option<Brief>>) -> Result<(), RunError>;
 
     /// Returns the time since the start of the run.
     fn now(&self) -> Time;
@@ -153,7 +185,7 @@ pub trait Fleet {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    fn start(&mut self, host: u32) -> Result<(), RunError>;
+    fn start(&mut self, host: u32, brief: Option<Brief>) -> Result<(), RunError>;
 
     /// Cuts ways of the network, each from one host to another, or ends a cut of each.
     ///

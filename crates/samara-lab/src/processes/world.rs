@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use samara_engine::Time;
+use samara_engine::{NodeRng, Time};
 use samara_sim::{App, Arrivals, ConnectionStats, FrameCount, GateStats, HostStats, Record};
 use samara_spec::{Direction, FaultKind, Point};
+use serde_json::Value;
 
-use super::{Fleet, Looked, Order, Told, check, line};
+use super::limits::transport;
+use super::{Brief, Dial, Fleet, Looked, Order, Told, check, line};
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::network::{self, Hosts};
@@ -27,10 +29,12 @@ pub(crate) fn run_in_processes<E: Experiment>(
     fleet: &mut dyn Fleet,
     watch: WatchSteps<'_>,
 ) -> Result<(Box<dyn Measured>, Vec<f64>), RunError> {
-    let Course { mut experiment, setup, .. } = Course::<E>::plan(point, options)?;
+    let Course { mut experiment, setup, graph, .. } = Course::<E>::in_processes(point, options)?;
     check(&point.scenario).map_err(RunError::Failed)?;
-    let mut world = Processes::<E::App>::new(fleet, &setup);
-    world.fleet.begin()?;
+    let briefing = Briefing::new(&experiment, &setup, graph.edges, fleet)?;
+    let mut world = Processes::<E::App>::new(fleet, &setup, briefing);
+    let briefs = (0..setup.hosts.configs.len() as u32).map(|host| world.briefing.of(&setup, host, false));
+    world.fleet.begin(briefs.collect())?;
     let mut commands = Commands(Vec::new());
     experiment.start(&mut commands);
     loop {
@@ -62,6 +66,50 @@ pub(crate) fn run_in_processes<E: Experiment>(
 
 fn progress<E: Experiment>(experiment: &E, now: Time) -> Progress {
     Progress { virtual_nanos: Some(now.as_nanos()), ..experiment.progress(now) }
+}
+
+/// Checks that programs of others can be hosts of a point.
+pub(crate) fn check_briefing<E: Experiment>(point: &Point, options: RunOptions<'_>) -> Result<(), RunError> {
+    let Course { experiment, .. } = Course::<E>::in_processes(point, options)?;
+    brief(&experiment, 0).map(drop)
+}
+
+fn brief<E: Experiment>(experiment: &E, host: u32) -> Result<Value, RunError> {
+    experiment
+        .brief(host)
+        .map_err(|(key, why)| RunError::Failed(if key.is_empty() { why } else { format!("{key}: {why}") }))
+}
+
+/// What programs of others must know.
+struct Briefing {
+    edges: Vec<(u32, u32)>,
+    /// The random stream for the times of dials.
+    rng: NodeRng,
+    /// What the experiment says of each host; `None` for hosts of Samara's.
+    applications: Vec<Option<Value>>,
+}
+
+impl Briefing {
+    fn new<E: Experiment>(
+        experiment: &E,
+        setup: &Setup<'_>,
+        mut edges: Vec<(u32, u32)>,
+        fleet: &dyn Fleet,
+    ) -> Result<Self, RunError> {
+        let mut rng = setup.links_rng();
+        edges.extend(experiment.links(&mut rng));
+        let of_host = |host| fleet.is_foreign(host).then(|| brief(experiment, host)).transpose();
+        let applications = (0..setup.hosts.configs.len() as u32).map(of_host).collect::<Result<_, _>>()?;
+        Ok(Self { edges, rng, applications })
+    }
+
+    fn of(&self, setup: &Setup<'_>, host: u32, is_restart: bool) -> Option<Brief> {
+        let application = self.applications[host as usize].clone()?;
+        let transport = transport(setup.scenario().transport.kind)?;
+        let dials = setup.dials(host, is_restart, self.edges.iter().copied(), &mut self.rng.clone());
+        let dials = dials.into_iter().map(|(at, host)| Dial { at_ns: at.as_nanos(), host }).collect();
+        Some(Brief { transport, dials, application })
+    }
 }
 
 /// What happens to a host.
@@ -157,6 +205,7 @@ struct Seen<C> {
 struct Processes<'a, A: App> {
     fleet: &'a mut dyn Fleet,
     setup: &'a Setup<'a>,
+    briefing: Briefing,
     now: Time,
     hosts: Vec<Seen<A::Counters>>,
     harms: VecDeque<(Time, u32, Harm)>,
@@ -170,10 +219,11 @@ struct Processes<'a, A: App> {
 }
 
 impl<'a, A: App> Processes<'a, A> {
-    fn new(fleet: &'a mut dyn Fleet, setup: &'a Setup<'a>) -> Self {
+    fn new(fleet: &'a mut dyn Fleet, setup: &'a Setup<'a>, briefing: Briefing) -> Self {
         let host = |_| Seen { is_up: true, last: None, before: Default::default(), commands: Vec::new() };
         Self {
             fleet,
+            briefing,
             now: Time::ZERO,
             hosts: (0..setup.hosts.configs.len()).map(host).collect(),
             harms: harms(setup),
@@ -276,7 +326,7 @@ impl<'a, A: App> Processes<'a, A> {
                 }
             }
             Harm::Start if !is_up => {
-                self.fleet.start(host)?;
+                self.fleet.start(host, self.briefing.of(self.setup, host, true))?;
                 let now = self.fleet.now();
                 let seen = &mut self.hosts[host as usize];
                 seen.is_up = true;

@@ -48,6 +48,11 @@ impl<'a, E: Experiment> Course<'a, E> {
         Self::planned(point, options, E::plan)
     }
 
+    /// Plans a run whose hosts are processes.
+    pub(crate) fn in_processes(point: &'a Point, options: RunOptions<'a>) -> Result<Self, RunError> {
+        Self::plan(point, RunOptions { in_processes: true, ..options })
+    }
+
     /// Plans with a function in place of [`Experiment::plan`].
     pub(crate) fn planned(
         point: &'a Point,
@@ -69,6 +74,7 @@ impl<'a, E: Experiment> Course<'a, E> {
             hosts: &setup.hosts,
             validates: setup.validates(),
             is_instant: options.explain.without == Some(Without::Processing),
+            in_processes: options.in_processes,
         };
         let experiment = plan(&Plan { scenario, seed: point.seed, network: Some(network) })
             .map_err(|(key, message)| RunError::Failed(format!("{key}: {message}")))?;

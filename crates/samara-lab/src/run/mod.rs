@@ -16,7 +16,9 @@ use thiserror::Error;
 use crate::explain::{Explain, Explained, Mode, PATHS};
 use crate::family;
 use crate::network::Hosts;
-use crate::processes::Fleet;
+#[cfg(feature = "hosted")]
+use crate::processes;
+use crate::processes::{Fleet, Script};
 use crate::results::{Measured, Outcome, Table};
 use crate::torture::Broken;
 use samara_scenario::Inputs;
@@ -46,6 +48,8 @@ pub struct RunOptions<'a> {
     pub explain: &'a Explain,
     /// What the rivals of the run got: [`run`] adds it to the outcome.
     pub rivals: &'a Mutex<Vec<RivalStats>>,
+    /// Whether the hosts are processes.
+    pub in_processes: bool,
 }
 
 impl<'a> RunOptions<'a> {
@@ -54,7 +58,7 @@ impl<'a> RunOptions<'a> {
         static STOP: AtomicBool = AtomicBool::new(false);
         static EXPLAIN: Explain = Explain::new(Mode::Off);
         static RIVALS: Mutex<Vec<RivalStats>> = Mutex::new(Vec::new());
-        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN, rivals: &RIVALS }
+        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN, rivals: &RIVALS, in_processes: false }
     }
 }
 
@@ -220,14 +224,34 @@ pub fn run_on(
     (family::runs(&point.scenario).on_fleet)(point, options, fleet, &mut |done, _| progress(done))
 }
 
-/// Runs one host of a point in this process: takes orders from standard input, and tells what happens
-/// on standard output.
+/// Checks that programs of others can be hosts of a point.
+///
+/// # Errors
+/// Names the key that no briefing has.
+pub fn check_programs(point: &Point, options: RunOptions<'_>) -> Result<(), RunError> {
+    (family::runs(&point.scenario).check_briefing)(point, options)
+}
+
+/// Returns the orders to the hosts of a point that are known before the run.
+///
+/// # Errors
+/// The run cannot be planned, hosts cannot run it, or its commands follow from events.
+pub fn script(point: &Point, options: RunOptions<'_>) -> Result<Script, RunError> {
+    (family::runs(&point.scenario).script)(point, options)
+}
+
+/// Runs one host of a point in this process: takes orders, and tells what happens on standard output.
 ///
 /// # Errors
 /// The run cannot be planned, its frames have no encoding, or an order is not valid.
 #[cfg(feature = "hosted")]
-pub fn run_host(point: &Point, options: RunOptions<'_>, host: u32) -> Result<(), RunError> {
-    (family::runs(&point.scenario).host)(point, options, host)
+pub fn run_host(
+    point: &Point,
+    options: RunOptions<'_>,
+    host: u32,
+    orders: processes::Input,
+) -> Result<(), RunError> {
+    (family::runs(&point.scenario).host)(point, options, host, orders)
 }
 
 /// Number of nodes above which runs are sequential, each on all threads, because of their memory.

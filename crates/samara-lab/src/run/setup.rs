@@ -110,7 +110,6 @@ impl<'a> Setup<'a> {
 
     /// Returns the hosts that a process dials, with the times. A process that starts again dials as a
     /// simulated one does: at once, and also neighbours that had established the link.
-    #[cfg(feature = "hosted")]
     pub(crate) fn dials(
         &self,
         host: u32,

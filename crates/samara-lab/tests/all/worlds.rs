@@ -7,8 +7,8 @@ use samara_engine::outbox::{LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, Time};
 use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::family::{Family, Runs, register};
-use samara_lab::processes::{Fleet, Looked, Order, Told};
-use samara_lab::run::{Progress, RunError, RunOptions, run_on};
+use samara_lab::processes::{Brief, Fleet, Looked, Order, Told, Transport};
+use samara_lab::run::{Progress, RunError, RunOptions, run_on, script};
 use samara_scenario::Inputs;
 use samara_sim::{App, HostStats, NodeFactory, Record};
 use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
@@ -94,6 +94,10 @@ impl Experiment for Echoing {
         })
     }
 
+    fn brief(&self, host: u32) -> Result<Value, Problem> {
+        Ok(serde_json::json!({ "echo": host }))
+    }
+
     fn start(&mut self, commands: &mut Commands<Echo>) {
         commands.at(Time::from_nanos(10_000_000), 1, 1);
         commands.at(Time::from_nanos(5_000_000), 0, 0);
@@ -163,6 +167,9 @@ struct Hosts {
     lives: Vec<u64>,
     /// What happened to the network: the time, and what.
     network: Vec<(u64, String)>,
+    /// Whether host 1 is a program of others, and the briefings of hosts.
+    has_foreign: bool,
+    briefs: Vec<(u32, Brief)>,
 }
 
 impl Hosts {
@@ -174,6 +181,8 @@ impl Hosts {
             lines: VecDeque::new(),
             lives: vec![0; 2],
             network: Vec::new(),
+            has_foreign: false,
+            briefs: Vec::new(),
         }
     }
 
@@ -195,7 +204,12 @@ impl Hosts {
 }
 
 impl Fleet for Hosts {
-    fn begin(&mut self) -> Result<(), RunError> {
+    fn is_foreign(&self, host: u32) -> bool {
+        self.has_foreign && host == 1
+    }
+
+    fn begin(&mut self, briefs: Vec<Option<Brief>>) -> Result<(), RunError> {
+        self.briefs = (0..).zip(briefs).filter_map(|(host, brief)| Some((host, brief?))).collect();
         self.pending = vec![Some(Vec::new()); 2];
         Ok(())
     }
@@ -257,7 +271,8 @@ impl Fleet for Hosts {
         self.kill(host, true)
     }
 
-    fn start(&mut self, host: u32) -> Result<(), RunError> {
+    fn start(&mut self, host: u32, brief: Option<Brief>) -> Result<(), RunError> {
+        self.briefs.extend(brief.map(|brief| (host, brief)));
         self.pending[host as usize] = Some(Vec::new());
         Ok(())
     }
@@ -290,6 +305,38 @@ fn run_among(faults: &str, hosts: &mut Hosts) -> Result<(Value, Vec<f64>), RunEr
     let options = RunOptions::new(1, &loaded.inputs);
     let (measured, late_ms) = run_on(&loaded.points[0], options, hosts, |_| {})?;
     Ok((measured.outcome().run.metrics, late_ms))
+}
+
+/// Only programs of others are briefed; one that starts again dials at once.
+#[test]
+fn programs_of_others_know_what_samaras_hosts_plan() {
+    let fault = "[transport.links]\nfrom = \"100 ms\"\nuntil = \"200 ms\"\n\
+                 [[fault]]\nkind = \"crash\"\nat = \"300 ms\"\nuntil = \"600 ms\"\nnodes = [1]\n";
+    let mut hosts = Hosts { has_foreign: true, ..Hosts::new(Fault::None) };
+    run_among(fault, &mut hosts).unwrap();
+    let [(1, first), (1, again)] = hosts.briefs.as_slice() else { panic!("{:?}", hosts.briefs) };
+    assert_eq!((first.transport, &first.application), (Transport::Tcp, &serde_json::json!({ "echo": 1 })));
+    assert!(first.dials.iter().all(|dial| dial.host == 0 && (100..200).contains(&(dial.at_ns / 1_000_000))));
+    // One of both dials.
+    assert_eq!(again.dials.len(), first.dials.len());
+    assert!(again.dials.iter().all(|dial| dial.host == 0 && dial.at_ns == 0), "{again:?}");
+    let mut all_own = Hosts::new(Fault::None);
+    run_among(fault, &mut all_own).unwrap();
+    assert!(all_own.briefs.is_empty());
+}
+
+#[test]
+fn a_script_has_the_commands_that_are_known_before_the_run() {
+    let loaded = scenario("");
+    let written = script(&loaded.points[0], RunOptions::new(1, &loaded.inputs)).unwrap();
+    assert_eq!(written.end, Time::from_nanos(1_000_000_000));
+    let first: Order<u32> = serde_json::from_str(&written.commands[1][0]).unwrap();
+    assert_eq!(first, Order::Command { at_ns: 10_000_000, command: 1 });
+    assert_eq!(written.commands.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+    // Clients of a pool wait for blocks.
+    let pool = samara_spec::load("cat-real", &[], &["cat".to_owned()], None).unwrap();
+    let error = script(&pool.points[0], RunOptions::new(1, &pool.inputs)).unwrap_err().to_string();
+    assert!(error.contains("pool: its commands follow from events of the run"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod events;
 mod nodes;
 mod sender;
+mod snapshots;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,15 +24,21 @@ use samara_spec::{Point, Scenario};
 
 use crate::process::NodeProcess;
 use crate::rivals::Rivals;
-use crate::run::{
-    Done, END_TIMEOUT, MetricsSnapshots, Options, QUIET, SAMPLE_EVERY, Stop, real, traffic, unix_ns,
-};
+use crate::run::{Done, Options, Stop, real_run, unix_ns};
 use crate::wire::Wire;
 use crate::{NodeProgram, TestbedError, wire};
 use nodes::{FaultDriver, Processors};
 use sender::{RoundOutcome, Sender};
+use snapshots::{MetricsSnapshots, traffic};
 
 pub(crate) use nodes::possible;
+
+/// Maximum time for a process to end after a request to stop.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// The interval between two samples of the nodes.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// Time after the last delivery in which late frames are still counted.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// All participants: nodes, then the scheduler, then the sender.
 pub(crate) struct Participants {
@@ -113,11 +120,12 @@ pub(crate) fn run(
     doubts.extend(client.doubt());
     doubts.extend(after.relay.as_ref().map(RelayReport::doubts).unwrap_or_default());
     end(&mut processes, &mut doubts)?;
+    let usage: Vec<_> = processes[..nodes as usize].iter().map(|node| node.usage).collect();
     let real = RealRun {
         busiest_node_cpu_share: Some(busiest),
         machine_cpu_share: Some(machine),
         doubts,
-        ..real(options, &processes[..nodes as usize], ready, after.relay.as_ref())
+        ..real_run(vec![options.node.name.clone()], &usage, ready, after.relay.as_ref())
     };
     let mut traffic = traffic((&before, &after), frames);
     traffic.truncate(nodes as usize);
@@ -160,7 +168,7 @@ pub(crate) fn spawn(
     directory: &std::path::Path,
 ) -> Result<NodeProcess, TestbedError> {
     let config = directory.join("node.toml");
-    NodeProcess::spawn(host, program, directory, &config, directory.join("trace.pb"), None)
+    NodeProcess::spawn(host, program, directory, &config)
 }
 
 fn start(
@@ -176,8 +184,7 @@ fn start(
         fs::create_dir_all(&directory)
             .and_then(|()| nodes::write(&point.scenario, cast, host, wire, options.nodes))
             .map_err(at)?;
-        let program = &options.programs[host as usize % options.programs.len()];
-        processes.push(spawn(host, program, &directory)?);
+        processes.push(spawn(host, options.node, &directory)?);
     }
     for process in &mut processes {
         process.wait_ready(options.start_timeout(), &Stop(options.stop))?;
@@ -207,7 +214,7 @@ fn watch(
     let (mut last, mut since) = (0, Instant::now());
     loop {
         stop.check()?;
-        std::thread::sleep(SAMPLE_EVERY.min(Duration::from_millis(100)));
+        std::thread::sleep(SAMPLE_EVERY);
         for host in harm.apply(processes)? {
             processors
                 .limit(std::slice::from_ref(&processes[host as usize]))

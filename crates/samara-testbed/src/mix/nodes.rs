@@ -19,7 +19,6 @@ use serde_json::json;
 use super::events::events_of;
 use super::{Participants, spawn};
 use crate::TestbedError;
-use crate::plan::refuse;
 use crate::process::NodeProcess;
 use crate::quota::Quota;
 use crate::rivals;
@@ -53,7 +52,9 @@ pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
             "mix.mechanisms: the testbed cannot change the mechanisms of real networks; set mix.mechanisms = false",
         ),
     ];
-    refuse(&refused)?;
+    if let Some((_, why)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+        return Err((*why).to_owned());
+    }
     rivals::possible(scenario)?;
     let is_real = |kind: FaultKind| kind == FaultKind::Crash || kind.is_rival();
     match scenario.faults.iter().position(|fault| !is_real(fault.kind)) {
@@ -193,8 +194,7 @@ impl<'a> FaultDriver<'a> {
             let is_due = kill.until.is_some_and(|until| now >= until);
             if is_due && kill.killed_unix_ns.is_some() && kill.restarted_unix_ns.is_none() {
                 let directory = directory(self.options.nodes, kill.host);
-                let program = &self.options.programs[kill.host as usize % self.options.programs.len()];
-                *process = spawn(kill.host, program, &directory)?;
+                *process = spawn(kill.host, self.options.node, &directory)?;
                 process.wait_ready(self.options.start_timeout(), &Stop(self.options.stop))?;
                 kill.restarted_unix_ns = Some(unix_ns());
                 restarted.push(kill.host);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, channel};
 use std::time::{Duration, Instant};
 
-use samara_apps::messages::random_bytes;
 use samara_engine::{NodeRng, Purpose};
 use samara_mix::Parameters;
 use samara_net::mix::{Client, ClientOptions, Contact, Ended, Outcome, Round, Sealed};
@@ -231,7 +230,11 @@ fn report(went: &mpsc::Sender<(u64, RoundOutcome)>, round: u64, how: Result<Roun
 }
 
 fn contents(rng: &mut NodeRng, count: u32, bytes: usize) -> Vec<Vec<u8>> {
-    (0..count).map(|_| random_bytes(bytes as u64, rng)).collect()
+    let payload = |_| {
+        let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
+        words.flatten().take(bytes).collect()
+    };
+    (0..count).map(payload).collect()
 }
 
 /// Compares the output with the input: the same payloads in another order.

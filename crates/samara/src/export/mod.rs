@@ -10,9 +10,9 @@ use clap::Subcommand;
 #[cfg(feature = "net")]
 use samara_spec::{Loaded, Point};
 
+use crate::args::ScenarioOptions;
 #[cfg(feature = "net")]
 use crate::args::quoted;
-use crate::args::{ScenarioOptions, whole};
 
 /// Exports for other programs.
 #[derive(Debug, Subcommand)]
@@ -31,15 +31,14 @@ pub(crate) enum Export {
     /// Latencies are between regions if the scenario gives them between regions, and between nodes
     /// otherwise.
     Latencies(network::OneRun),
-    /// Export a run for Shadow, with a real node on each host.
+    /// Export a run for Shadow, with a real process on each host.
     ///
     /// `shadow shadow.yaml` runs it in that directory; `samara testbed SCENARIO --shadow DIR` then
-    /// computes the results. The nodes run this program, which needs a build with `--features net`.
+    /// computes the results. The hosts run this program, which needs a build with `--features net`.
     Shadow(ShadowOptions),
     /// Export the events at the nodes of a run, for trace viewers.
     ///
-    /// Exports all events in the traces of real nodes. For simulated nodes, exports the copies of
-    /// columns.
+    /// Exports all events in the given traces of real nodes, or the copies of columns of a run.
     Trace(trace::TraceOptions),
 }
 
@@ -81,12 +80,9 @@ pub(crate) struct ShadowOptions {
     /// Output directory, which must be new or empty.
     #[arg(long = "output", alias = "out", short, value_name = "DIR")]
     out: PathBuf,
-    /// Program of the nodes, which must be linked dynamically. Default: this program.
+    /// Program of the hosts, another `samara`, which must be linked dynamically. Default: this program.
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Simulated time in seconds for links and meshes to form before the first publication.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole(1..=86_400_u64))]
-    settle: u64,
 }
 
 #[cfg(not(feature = "net"))]
@@ -104,11 +100,8 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, String> {
         }
         None => crate::own_program()?,
     };
-    let how = samara_testbed::shadow::Options {
-        inputs: &loaded.inputs,
-        program: &program,
-        settle: std::time::Duration::from_secs(options.settle),
-    };
+    let how =
+        samara_testbed::shadow::Options { inputs: &loaded.inputs, text: &loaded.text, program: &program };
     let exported = samara_testbed::shadow::export(point, how, &options.out)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
     for note in &exported.notes {

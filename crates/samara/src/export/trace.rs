@@ -123,16 +123,8 @@ fn source(options: &TraceOptions) -> Result<Source, String> {
     if !directory.is_dir() {
         return files(named(&options.input));
     }
-    let hosts = directory.join("shadow.data/hosts");
-    if hosts.is_dir() {
-        return traces_of(&hosts);
-    }
     let runs = run_directory(directory, options.run.as_deref())?;
-    let nodes = directory.join("nodes").join(&runs);
-    if nodes.is_dir() {
-        return traces_of(&nodes);
-    }
-    simulated(directory, &runs)
+    copies_of(directory, &runs)
 }
 
 fn named(files: &[PathBuf]) -> Vec<(String, PathBuf)> {
@@ -140,35 +132,10 @@ fn named(files: &[PathBuf]) -> Vec<(String, PathBuf)> {
     files.iter().map(|path| (name(path), path.clone())).collect()
 }
 
-/// The trace in the directory of each node, by number.
-fn traces_of(nodes: &Path) -> Result<Source, String> {
-    let entries = std::fs::read_dir(nodes).map_err(|error| format!("{}: {error}", nodes.display()))?;
-    let mut found: Vec<(u64, String, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let number = name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()?;
-            let path = entry.path().join("trace.pb");
-            path.is_file().then_some((number, name, path))
-        })
-        .collect();
-    if found.is_empty() {
-        return Err(format!(
-            "{}: found no trace.pb in the directory of any node; pools, groups and teams write none",
-            nodes.display()
-        ));
-    }
-    found.sort();
-    Ok(Source::Files(found.into_iter().map(|(_, name, path)| (name, path)).collect()))
-}
-
 /// The directory of the requested run, or of the only one.
 fn run_directory(directory: &Path, run: Option<&str>) -> Result<String, String> {
     let entries = std::fs::read_dir(directory.join("runs")).map_err(|error| {
-        format!(
-            "{}: {error}; expected trace files, a results directory, or a directory of `samara export shadow` in which Shadow has run",
-            directory.join("runs").display()
-        )
+        format!("{}: {error}; expected trace files or a results directory", directory.join("runs").display())
     })?;
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -190,12 +157,12 @@ fn run_directory(directory: &Path, run: Option<&str>) -> Result<String, String> 
     }
 }
 
-/// The events of a simulated run, from its table of copies.
-fn simulated(directory: &Path, run: &str) -> Result<Source, String> {
+/// The events of a run, from its table of copies.
+fn copies_of(directory: &Path, run: &str) -> Result<Source, String> {
     let table = directory.join("runs").join(run).join("copies.parquet");
     if !table.is_file() {
         return Err(format!(
-            "{}: does not exist; simulations record copies of columns only; `samara testbed` records traces of other workloads",
+            "{}: does not exist; runs record copies of columns only, and `samara node` its own trace",
             table.display()
         ));
     }

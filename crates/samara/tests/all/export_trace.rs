@@ -91,7 +91,7 @@ fn rejects_ambiguous_or_missing_input() {
     assert!(error.contains("/nowhere: cannot be read"), "{error}");
     std::fs::create_dir(scratch.path("empty")).unwrap();
     let error = refused("empty");
-    assert!(error.contains("expected trace files, a results directory"), "{error}");
+    assert!(error.contains("expected trace files or a results directory"), "{error}");
     assert!(!scratch.path("never").exists(), "nothing is written if the input is missing");
 }
 

@@ -17,18 +17,18 @@ use crate::pool::measure::{TxCollector, Uptime};
 const PATIENCE_BLOCKS: u32 = 4;
 
 #[derive(Clone, Debug)]
-pub struct Submission {
+pub(super) struct Submission {
     /// Time of submission, in nanoseconds of the run.
-    pub at: u64,
-    pub node: u32,
-    pub transaction: Transaction,
+    pub(super) at: u64,
+    pub(super) node: u32,
+    pub(super) transaction: Transaction,
     /// Whether applications accept it.
-    pub valid: bool,
+    pub(super) valid: bool,
 }
 
 /// The clients of a closed loop, or the source of transactions at a rate.
 #[derive(Debug)]
-pub struct Clients {
+pub(super) struct Clients {
     workload: Transactions,
     nodes: Vec<u32>,
     /// The place in `nodes` of each client.
@@ -50,7 +50,7 @@ pub struct Clients {
 
 impl Clients {
     /// Creates the clients of a workload, at honest nodes.
-    pub fn new(workload: &Transactions, uptime: Uptime, seed: u64) -> Self {
+    pub(super) fn new(workload: &Transactions, uptime: Uptime, seed: u64) -> Self {
         let nodes: Vec<u32> =
             (0..).zip(&uptime.honest).filter(|(_, honest)| **honest).map(|(node, _)| node).collect();
         let clients = workload.closed_loop().unwrap_or(0);
@@ -79,7 +79,7 @@ impl Clients {
     }
 
     /// Returns the number of signers: the clients or, with a rate, the nodes.
-    pub fn signer_count(workload: &Transactions, nodes: usize) -> u32 {
+    pub(super) fn signer_count(workload: &Transactions, nodes: usize) -> u32 {
         workload.closed_loop().unwrap_or(nodes as u32)
     }
 
@@ -92,7 +92,7 @@ impl Clients {
     }
 
     /// Returns the submissions before `until`, in order of time. Calls must have ascending times.
-    pub fn before(&mut self, until: u64) -> Vec<Submission> {
+    pub(super) fn before(&mut self, until: u64) -> Vec<Submission> {
         if let Some(rate) = self.workload.rate {
             self.draw(rate, until);
         }
@@ -148,7 +148,7 @@ impl Clients {
     ///
     /// In a closed loop, a block uses the sequence number of its transaction. The number of a lost
     /// transaction is used again.
-    pub fn block(&mut self, at: u64, collector: &TxCollector) {
+    pub(super) fn block(&mut self, at: u64, collector: &TxCollector) {
         for client in 0..self.last.len() as u32 {
             let Some((number, blocks)) = self.last[client as usize] else { continue };
             let row = &collector.rows[number as usize];
@@ -168,7 +168,7 @@ impl Clients {
     }
 
     /// Returns true if no submission follows `now`.
-    pub fn is_done(&self, now: u64) -> bool {
+    pub(super) fn is_done(&self, now: u64) -> bool {
         self.due.is_empty() && now >= self.workload.end_nanos()
     }
 }

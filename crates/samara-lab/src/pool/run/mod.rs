@@ -16,7 +16,7 @@ use samara_hosts::Worlds;
 use samara_sim::{ConnectionStats, HostStats, NodeFactory, Origin, Record};
 
 use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
-use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::explain::{ContentsOf, Delivered};
 use crate::network::Hosts;
 use crate::pool::measure::{TxCollector, TxRow, Uptime};
 use crate::run::{Progress, QUIET_NANOS, RunError, since};
@@ -24,8 +24,7 @@ use samara_scenario::topology::Graph;
 use samara_spec::Point;
 use samara_spec::pool::Transactions;
 
-pub use clients::{Clients, Submission};
-pub use world::roles;
+use clients::{Clients, Submission};
 
 /// Maximum virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 500_000_000;
@@ -74,12 +73,6 @@ pub struct TransactionsMeasured {
 }
 
 impl TransactionsMeasured {
-    /// Explains the deliveries of a real run by the arrivals that its nodes report. An item is the
-    /// number of a transaction.
-    pub fn explained(&self, arrivals: samara_sim::Arrivals) -> Explained {
-        Explained::of_traces(arrivals, self.delivered(), MainTime::default())
-    }
-
     fn delivered(&self) -> Vec<Delivered> {
         self.collector.deliveries.delivered(|row| {
             let TxRow { origin, submitted, .. } = self.collector.rows[row.item as usize];
@@ -146,7 +139,7 @@ pub struct BlockRow {
 ///
 /// The seed determines it, so that a testbed uses the same order as a simulation. The node at place
 /// h, modulo their number, proposes the block of height h.
-pub fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
+fn proposers(uptime: &Uptime, seed: u64) -> Vec<u32> {
     let honest = (0..).zip(&uptime.honest).filter(|(_, honest)| **honest);
     let mut proposers: Vec<u32> = honest.map(|(node, _)| node).collect();
     NodeRng::new(seed, 6, Purpose::Workload).shuffle(&mut proposers);

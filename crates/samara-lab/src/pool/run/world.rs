@@ -21,7 +21,7 @@ const HOSTILE_RATE: f64 = 100.0;
 
 /// Returns the group of each node, an index into the scenario's groups; `None` for nodes without a
 /// group.
-pub fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
+fn roles(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
     let nodes = scenario.network.nodes;
     let mut roles = Vec::new();
     for (index, group) in scenario.part::<Transactions>().groups.iter().enumerate() {

@@ -1,0 +1,161 @@
+//! What hosts said while nobody listened, as if they said it now.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use samara_engine::Time;
+use samara_lab::processes::{Brief, Fleet, Order, Told};
+use samara_lab::run::RunError;
+use samara_sim::HostStats;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::LOOKS_NS;
+use crate::TestbedError;
+
+/// Hosts whose lines are recorded.
+pub(super) struct Recorded {
+    /// Events and frames of all hosts, the earliest first.
+    lines: VecDeque<(u64, u32, String)>,
+    /// The counters of each host, the earliest first, and the number of those that were read.
+    looks: Vec<(Vec<Value>, usize)>,
+    /// Answers that nobody has heard.
+    answers: VecDeque<(u32, String)>,
+    /// The time until which somebody has listened.
+    now: u64,
+}
+
+impl Recorded {
+    /// Reads what each host wrote to its standard output in its directory.
+    pub(super) fn read(directories: impl Iterator<Item = PathBuf>) -> Result<Self, TestbedError> {
+        let (mut lines, mut looks) = (Vec::new(), Vec::new());
+        for (host, directory) in (0..).zip(directories) {
+            let path = output(&directory)?;
+            let at = |error| TestbedError::Io { what: path.display().to_string(), source: error };
+            let mut own = Vec::new();
+            for line in BufReader::new(File::open(&path).map_err(at)?).lines() {
+                let line = line.map_err(at)?;
+                match serde_json::from_str::<Told<IgnoredAny, Value>>(&line) {
+                    Ok(Told::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
+                    Ok(Told::Frame(moved)) => lines.push((moved.at_ns, host, line)),
+                    Ok(Told::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
+                    Ok(Told::Ready { .. } | Told::Synced(_)) => {}
+                    Err(error) => {
+                        return Err(TestbedError::Scenario(format!("{}: {error}", path.display())));
+                    }
+                }
+            }
+            looks.push((own, 0));
+        }
+        let most = looks.iter().map(|(own, _)| own.len()).max().unwrap_or(0);
+        if let Some(host) = looks.iter().position(|(own, _)| own.is_empty() || own.len() < most) {
+            return Err(TestbedError::Scenario(format!(
+                "host {host} ended before the others: read its standard error in {}",
+                super::of_host(Path::new(super::DATA), host as u32).display()
+            )));
+        }
+        // Those of a host keep their order.
+        lines.sort_by_key(|(at, ..)| *at);
+        Ok(Self { lines: lines.into(), looks, answers: VecDeque::new(), now: 0 })
+    }
+
+    /// Returns the last counters that a host told until now, with what it noted since the last time.
+    fn look(&mut self, host: u32) -> Option<Value> {
+        let (own, read) = self.looks.get_mut(host as usize)?;
+        let (first, every) = LOOKS_NS;
+        let due = 1 + self.now.saturating_sub(first) / every;
+        let until = (due as usize).clamp(1, own.len()).max(*read);
+        let late = own[*read..until].iter().filter_map(|told| told["looked"]["late_ns"].as_array());
+        let late: Vec<Value> = late.flatten().cloned().collect();
+        *read = until;
+        let mut told = own[until - 1].clone();
+        told["looked"]["late_ns"] = late.into();
+        Some(told)
+    }
+}
+
+/// Returns the file of what a host wrote to its standard output.
+fn output(directory: &Path) -> Result<PathBuf, TestbedError> {
+    let at = || TestbedError::io(format!("{} (was the run complete?)", directory.display()));
+    let mut files = fs::read_dir(directory).map_err(at())?.filter_map(|entry| Some(entry.ok()?.path()));
+    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "stdout"));
+    file.ok_or_else(|| TestbedError::Scenario(format!("{}: found no .stdout", directory.display())))
+}
+
+fn cannot(what: &str) -> RunError {
+    RunError::Failed(format!("hosts under Shadow cannot be {what} during the run"))
+}
+
+impl Fleet for Recorded {
+    fn is_foreign(&self, _: u32) -> bool {
+        false
+    }
+
+    fn begin(&mut self, _: Vec<Option<Brief>>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    fn order(&mut self, host: u32, line: &str) -> Result<(), RunError> {
+        let order: Order<IgnoredAny> =
+            serde_json::from_str(line).map_err(|error| RunError::Failed(error.to_string()))?;
+        let answer = match order {
+            Order::Sync(number) => serde_json::to_string(&Told::<(), ()>::Synced(number)).ok(),
+            Order::Look => self.look(host).map(|told| told.to_string()),
+            // Commands that are known before the run are in the files of hosts.
+            Order::Command { .. } if self.now == 0 => None,
+            Order::Command { .. } => return Err(cannot("commanded")),
+            _ => None,
+        };
+        self.answers.extend(answer.map(|answer| (host, answer)));
+        Ok(())
+    }
+
+    fn heard(&mut self, until: Time) -> Result<Option<(u32, String)>, RunError> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Ok(Some(answer));
+        }
+        match self.lines.front() {
+            Some((at, ..)) if *at <= until.as_nanos() => {
+                Ok(self.lines.pop_front().map(|(_, host, line)| (host, line)))
+            }
+            _ => {
+                self.now = self.now.max(until.as_nanos());
+                Ok(None)
+            }
+        }
+    }
+
+    fn kill(&mut self, _: u32, _: bool) -> Result<(), RunError> {
+        Err(cannot("killed"))
+    }
+
+    fn freeze(&mut self, _: u32) -> Result<(), RunError> {
+        Err(cannot("stopped"))
+    }
+
+    fn start(&mut self, _: u32, _: Option<Brief>) -> Result<(), RunError> {
+        Err(cannot("started"))
+    }
+
+    fn cut(&mut self, _: &[(u32, u32)], _: bool) -> Result<(), RunError> {
+        Err(cannot("cut off"))
+    }
+
+    fn set_rates(&mut self, _: u32, _: [u64; 2]) -> Result<(), RunError> {
+        Err(cannot("slowed down"))
+    }
+
+    fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError> {
+        Ok(None)
+    }
+
+    fn failed(&mut self, host: u32, why: &str) -> RunError {
+        RunError::Failed(format!("host {host}: {why}"))
+    }
+}
