@@ -1,4 +1,4 @@
-//! The member of a group in a node: a task that makes planned broadcasts and records deliveries.
+//! The member of a group in a node, and a task that records deliveries.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,10 +10,7 @@ use samara_net::ring::{
 use tokio::sync::mpsc;
 
 use crate::metrics::GroupSnapshot;
-use crate::model::{
-    Broadcast, Deliveries, Delivery, GroupMember, GroupReady, GroupStatus, GroupStopped, PlannedReport,
-};
-use crate::node::schedule::{Due, Late, Plan, Planned};
+use crate::model::{Broadcast, Deliveries, Delivery, GroupMember, GroupReady, GroupStatus, GroupStopped};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
 /// A running member. It ends when all clones are gone.
@@ -41,13 +38,7 @@ impl Group {
             _ => format!("ring: {error}"),
         })?;
         let (requests, inbox) = requests();
-        let task = Task {
-            member: member.clone(),
-            events,
-            requests: inbox,
-            plan: Plan::new("broadcasts"),
-            deliveries: Record::new(),
-        };
+        let task = Task { events, requests: inbox, deliveries: Record::new() };
         tokio::spawn(task.run());
         Ok(Self { member, requests, stopping: Stopping::default() })
     }
@@ -96,15 +87,6 @@ impl Group {
         Ok(GroupSnapshot { status, members: self.member.view().map_or(0, |view| view.len()) })
     }
 
-    pub(crate) async fn plan(&self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
-        self.stopping.check()?;
-        ask(&self.requests, |task| task.plan.add(planned, Late::Refuse)).await?.map_err(Refusal::Wrong)
-    }
-
-    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Refusal> {
-        ask(&self.requests, |task| task.plan.report()).await
-    }
-
     pub(crate) async fn deliveries(&self, from: u64) -> Result<Deliveries, Refusal> {
         ask(&self.requests, move |task| task.deliveries(from)).await
     }
@@ -112,20 +94,17 @@ impl Group {
     /// Leaves the group once all broadcasts are complete, the time is over, or `hurried` completes.
     pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> GroupStopped {
         self.stopping.begin();
-        let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
         let left = tokio::select! {
             left = tokio::time::timeout(drain, self.member.leave()) => matches!(left, Ok(Ok(()))),
             () = hurried => false,
         };
-        GroupStopped { left, cancelled_broadcasts: cancelled }
+        GroupStopped { left }
     }
 }
 
 struct Task {
-    member: Member,
     events: Events,
     requests: mpsc::Receiver<Request<Task>>,
-    plan: Plan,
     deliveries: Record<Delivered>,
 }
 
@@ -145,9 +124,6 @@ impl Task {
         let mut has_ended = false;
         loop {
             tokio::select! {
-                // Biased, so that broadcasts are punctual.
-                biased;
-                due = self.plan.due() => self.broadcast_due(due).await,
                 request = self.requests.recv() => match request {
                     Some(request) => request(&mut self),
                     None => return,
@@ -157,31 +133,6 @@ impl Task {
                     // The member has left. Clients can still request its deliveries.
                     None => has_ended = true,
                 },
-            }
-        }
-    }
-
-    /// Waits for room, and meanwhile takes deliveries: their queue may be the reason why the group
-    /// has no room.
-    async fn broadcast_due(&mut self, due: Due) {
-        let (number, start, mut error) = (due.number, unix_ns(), None);
-        for (_, message) in due.messages {
-            let member = self.member.clone();
-            let broadcast = member.broadcast(message);
-            tokio::pin!(broadcast);
-            let taken = loop {
-                tokio::select! {
-                    taken = &mut broadcast => break taken,
-                    Some(event) = self.events.next() => self.note(event),
-                }
-            };
-            error = error.or(taken.err());
-        }
-        self.plan.done(number, start, unix_ns().saturating_sub(start), None);
-        match error {
-            None => tracing::info!(broadcast = number, "made a planned broadcast"),
-            Some(error) => {
-                tracing::warn!(broadcast = number, %error, "the group refused a planned broadcast")
             }
         }
     }

@@ -7,7 +7,6 @@
 //! API, metrics and traces; `docs/guides/pool.md` the pool; `docs/guides/groups.md` the group;
 //! `docs/guides/mix.md` the mix.
 
-pub mod blocks;
 pub mod config;
 mod control;
 mod group;
@@ -17,6 +16,7 @@ mod mix;
 pub mod model;
 mod node;
 mod part;
+mod payload;
 mod pool;
 mod run;
 

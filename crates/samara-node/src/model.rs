@@ -1,110 +1,13 @@
 //! The JSON of the control API and of standard output, for nodes and for programs that drive them.
-//!
-//! Fields that other implementations may omit have defaults; see `docs/guides/testbed.md`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use samara_engine::outbox::ScheduleSpec;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
-use toml::Value;
-
-use crate::config::without_custom;
+use serde::{Deserialize, Serialize};
 
 /// A word of a fixed set, such as a role or a cause.
 pub type Name = Cow<'static, str>;
-
-/// A message to publish: exactly one of `data`, `text` and `random_bytes`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MessageSpec {
-    pub topic: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub random_bytes: Option<usize>,
-}
-
-/// A block of `cells.blocks`, whose columns the node publishes in cells.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BlockSpec {
-    /// The id of the block's groups, in base64.
-    pub group: String,
-    /// The topics of its columns.
-    pub topics: Vec<String>,
-    /// The numbers of the blobs whose cells leave unasked.
-    #[serde(default)]
-    pub push: Vec<u32>,
-}
-
-/// A publication of `POST /v1/schedule`: a `batch`, a `block`, or the keys of one message.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Publication {
-    pub at_unix_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Vec<MessageSpec>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block: Option<BlockSpec>,
-    /// The order of the copies: a kind of schedule, or all of its keys.
-    #[serde(default, deserialize_with = "schedule", skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<ScheduleSpec>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topic: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub random_bytes: Option<usize>,
-}
-
-/// A transaction of `POST /v1/pool/schedule`, or a broadcast of `POST /v1/group/schedule`: exactly
-/// one of `data`, `text` and `random_bytes`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Submission {
-    pub at_unix_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub random_bytes: Option<usize>,
-}
-
-/// The treatment of a submission whose time has passed when the request arrives.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Late {
-    /// The node refuses the whole request.
-    #[default]
-    Refuse,
-    /// The node makes the submission at once and reports the delay.
-    Submit,
-}
-
-/// Reads a schedule: its kind alone, or the object as in the configuration.
-pub(crate) fn schedule<'de, D>(source: D) -> Result<Option<ScheduleSpec>, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let Some(spec) = Option::<Value>::deserialize(source)? else { return Ok(None) };
-    let spec = match spec {
-        Value::String(kind) => Value::Table([("kind".to_owned(), kind.into())].into_iter().collect()),
-        spec => spec,
-    };
-    let spec = samara_scenario::from_value(&spec);
-    spec.map(Some).map_err(|(key, message)| match key.as_str() {
-        "" | "kind" => Error::custom(without_custom(&message)),
-        key => Error::custom(format!("{key}: {message}")),
-    })
-}
 
 /// The first line on standard output: the node is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -113,7 +16,6 @@ pub struct Ready {
     pub ready: bool,
     pub peer_id: String,
     /// Addresses that the node listens on, with its peer id.
-    #[serde(default)]
     pub listen: Vec<String>,
     pub control: Option<SocketAddr>,
     /// The address of the separate server for `/metrics`, if there is one.
@@ -137,7 +39,6 @@ pub struct PoolReady {
 
 /// The last line on standard output.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Stopped {
     /// Always true, to identify the line.
     pub stopped: bool,
@@ -147,7 +48,6 @@ pub struct Stopped {
     pub left: BTreeMap<String, usize>,
     /// Copies whose link went down during the stop.
     pub lost_copies: usize,
-    pub cancelled_publications: usize,
     /// Leftovers in the transaction pool's queues, if there is a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStopped>,
@@ -161,16 +61,13 @@ pub struct Stopped {
 }
 
 /// Leftovers in the transaction pool's queues.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolStopped {
     pub left_copies: usize,
     pub left: BTreeMap<String, usize>,
-    pub cancelled_submissions: usize,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TraceReport {
     pub written: u64,
     /// Events for which the queue had no room.
@@ -181,8 +78,7 @@ pub struct TraceReport {
 }
 
 /// `GET /v1/status`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
     pub peer_id: String,
     pub listen: Vec<String>,
@@ -196,8 +92,7 @@ pub struct Status {
     pub owed_copies: usize,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PeerStatus {
     pub peer_id: String,
     /// The protocol of the link; null before the link is up.
@@ -270,31 +165,6 @@ pub struct SentCopy {
     pub rank: u32,
 }
 
-/// A publication of `GET /v1/schedule`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PlannedReport {
-    pub number: u64,
-    pub at_unix_ns: u64,
-    pub state: PlannedState,
-    pub messages: usize,
-    /// Time of the publication: the clock right before it.
-    pub actual_unix_ns: Option<u64>,
-    pub late_ns: Option<i64>,
-    pub took_ns: Option<u64>,
-    pub batch: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlannedState {
-    #[default]
-    Waiting,
-    Published,
-    /// The node stopped first.
-    Cancelled,
-}
-
 /// `GET /v1/pool`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PoolStatus {
@@ -362,7 +232,6 @@ pub struct GroupReady {
 pub struct GroupStopped {
     /// Whether the member has left. In that case all remaining members have its broadcasts.
     pub left: bool,
-    pub cancelled_broadcasts: usize,
 }
 
 /// `GET /v1/group`.

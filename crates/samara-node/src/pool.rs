@@ -1,4 +1,4 @@
-//! The transaction pool of a node: a task that makes planned submissions and records arrivals.
+//! The transaction pool of a node, and a task that records arrivals.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,10 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::config::CheckedCat;
 use crate::metrics::PoolSnapshot;
-use crate::model::{
-    Arrival, Arrivals, PlannedReport, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted,
-};
-use crate::node::schedule::{Due, Late, Plan, Planned};
+use crate::model::{Arrival, Arrivals, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
 /// Bytes of the signer of a transaction: as many as an address has.
@@ -72,14 +69,7 @@ impl Pool {
             _ => format!("cat: {error}"),
         })?;
         let (requests, inbox) = requests();
-        let task = Task {
-            node: node.clone(),
-            events,
-            requests: inbox,
-            plan: Plan::new("submissions"),
-            arrivals: Record::new(),
-            peers: BTreeMap::new(),
-        };
+        let task = Task { events, requests: inbox, arrivals: Record::new(), peers: BTreeMap::new() };
         tokio::spawn(task.run());
         Ok(Self { node, requests, stopping: Stopping::default() })
     }
@@ -161,15 +151,6 @@ impl Pool {
         Ok(self.node.call(look).await?)
     }
 
-    pub(crate) async fn plan(&self, planned: Vec<Planned>, late: Late) -> Result<Vec<u64>, Refusal> {
-        self.stopping.check()?;
-        ask(&self.requests, move |task| task.plan.add(planned, late)).await?.map_err(Refusal::Wrong)
-    }
-
-    pub(crate) async fn planned(&self) -> Result<Vec<PlannedReport>, Refusal> {
-        ask(&self.requests, |task| task.plan.report()).await
-    }
-
     pub(crate) async fn arrivals(&self, from: u64) -> Result<Arrivals, Refusal> {
         ask(&self.requests, move |task| task.arrivals(from)).await
     }
@@ -178,7 +159,6 @@ impl Pool {
     /// stops the pool.
     pub(crate) async fn stop(self, drain: Duration, hurried: impl Future<Output = ()>) -> PoolStopped {
         self.stopping.begin();
-        let cancelled = ask(&self.requests, |task| task.plan.cancel()).await.unwrap_or(0);
         let stopped = tokio::select! {
             stopped = self.node.stop(drain) => stopped.unwrap_or_default(),
             () = hurried => self.node.stop(Duration::ZERO).await.unwrap_or_default(),
@@ -186,7 +166,6 @@ impl Pool {
         PoolStopped {
             left_copies: stopped.left_copies,
             left: stopped.left.into_iter().map(|(peer, copies)| (peer.to_string(), copies)).collect(),
-            cancelled_submissions: cancelled,
         }
     }
 }
@@ -215,10 +194,8 @@ fn submit(engine: &mut Cat<AcceptsAll>, tx: Transaction, cx: &mut Cx<'_>) -> Sub
 }
 
 struct Task {
-    node: Node,
     events: mpsc::Receiver<mconn::Event<Event>>,
     requests: mpsc::Receiver<Request<Task>>,
-    plan: Plan,
     arrivals: Record<Arrived>,
     peers: BTreeMap<PeerId, NodeId>,
 }
@@ -236,9 +213,6 @@ impl Task {
     async fn run(mut self) {
         loop {
             tokio::select! {
-                // Biased, so that submissions are punctual.
-                biased;
-                due = self.plan.due() => self.submit_due(due).await,
                 request = self.requests.recv() => match request {
                     Some(request) => request(&mut self),
                     // No handle remains to send requests: the node ends with its last handle.
@@ -247,18 +221,6 @@ impl Task {
                 Some(event) = self.events.recv() => self.note(event),
             }
         }
-    }
-
-    async fn submit_due(&mut self, due: Due) {
-        let txs = due.messages.into_iter().map(|(_, bytes)| Transaction::new(bytes)).collect::<Vec<_>>();
-        let call = |engine: &mut Cat<AcceptsAll>, cx: &mut Cx<'_>| {
-            txs.into_iter().map(|tx| submit(engine, tx, cx)).collect::<Vec<_>>()
-        };
-        let Ok(submitted) = self.node.call(call).await else { return };
-        let (Some(first), Some(last)) = (submitted.first(), submitted.last()) else { return };
-        let took_ns = last.at_unix_ns + last.took_ns - first.at_unix_ns;
-        self.plan.done(due.number, first.at_unix_ns, took_ns, None);
-        tracing::info!(submission = due.number, key = first.key, "made a planned submission");
     }
 
     /// Logs an event, and records it if it is an arrival.

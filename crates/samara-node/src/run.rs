@@ -50,10 +50,6 @@ impl Running {
         let mix = config.mix.as_ref();
         let mix = mix.map(|mix| Ok::<_, String>((mix.written.clone(), mix.options()?))).transpose()?;
         let ring = config.ring.as_ref().map(CheckedRing::options).transpose()?;
-        let topic_bytes = config.options.limits.topic_bytes;
-        let publications = config.written.plan.publications.clone();
-        let planned = publications.as_ref().map(|path| control::read_publications(path, topic_bytes));
-        let planned = planned.transpose()?;
         let identity = config.written.identity.clone();
         let key = Key::of(&identity)?;
         let tokens = [token("control", &config.written.control)?, token("metrics", &config.written.metrics)?];
@@ -73,10 +69,6 @@ impl Running {
         let group = OptionFuture::from(ring.map(Group::start)).await.transpose()?;
         let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
         let mix = OptionFuture::from(mix).await.transpose()?;
-        if let (Some(path), Some(planned)) = (publications, planned) {
-            node.plan_all(planned)
-                .map_err(|message| format!("plan.publications: {}: {message}", path.display()))?;
-        }
         node.join(tracer(&config, &peer_id)?);
         key.save()?;
         let listen = listen.into_iter().map(|address| match address.iter().last() {
@@ -99,7 +91,7 @@ impl Running {
             pool: pool.clone(),
             group: group.clone(),
             mix: mix.clone(),
-            topic_bytes,
+            topic_bytes: config.options.limits.topic_bytes,
             allow_remote: false,
             token: None,
             counts: Arc::default(),
@@ -115,9 +107,6 @@ impl Running {
             ready.metrics = Some(address);
             let api = Api { allow_remote, token: metrics_token, ..api.clone() };
             tasks.spawn(control::serve_metrics(listener, api));
-        }
-        for look in config.written.plan.metrics.clone() {
-            tasks.spawn(control::write_metrics(api.clone(), look));
         }
         let drain = config.written.stop.drain.duration();
         let (stop, mut stopped) = mpsc::channel(2);

@@ -10,12 +10,9 @@ use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
-use samara_gossipsub::Piece;
 use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::partial::FormatHook;
-use samara_gossipsub::partial::ethereum::PartialColumns;
 use samara_gossipsub::rpc::Topic;
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
@@ -24,7 +21,6 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::cat::CheckedCat;
-use super::cells::{Cells, CheckedCells};
 use super::mix::CheckedMix;
 use super::ring::CheckedRing;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
@@ -36,8 +32,6 @@ const FRAME_OVERHEAD: usize = 4096;
 const MAX_SIZE: u64 = 64 << 20;
 /// Maximum bytes in flight on each link, for the same reason.
 const IN_FLIGHT_MAX: u64 = 64 << 20;
-/// Maximum number of planned writes of metrics: each has a waiting task.
-const PLANNED_METRICS_MAX: usize = 10_000;
 /// Length of truncated `SHA-256` ids in bytes, as in Ethereum.
 const SHA256_ID_LEN: u8 = 20;
 /// The levels of a log.
@@ -52,8 +46,6 @@ pub struct Checked {
     pub listen: Vec<Multiaddr>,
     pub dial: Vec<Multiaddr>,
     pub topics: Vec<Topic>,
-    /// The blocks of columns in cells, if there are any.
-    pub cells: Option<CheckedCells>,
     pub cat: Option<CheckedCat>,
     /// The configuration of the member of a group, if there is one.
     pub ring: Option<CheckedRing>,
@@ -92,10 +84,6 @@ impl NodeConfig {
         if let Some(trace) = &self.trace {
             check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
         }
-        let planned = self.plan.metrics.len();
-        check(planned <= PLANNED_METRICS_MAX, "plan.metrics", || {
-            format!("found {planned} times; expected at most {PLANNED_METRICS_MAX}")
-        })?;
         check_filter(&self.log.filter).map_err(|message| ("log.filter".to_owned(), message))?;
         let engine = self.engine()?;
         let options = Options {
@@ -111,11 +99,10 @@ impl NodeConfig {
         let listen = addresses("network.listen", &self.network.listen)?;
         self.check_seed(&listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
-        let cells = self.cells.as_ref().map(Cells::checked).transpose()?;
         let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
         let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
         let mix = self.mix.as_ref().map(super::mix::Mix::checked).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cells, cat, ring, mix, written: self })
+        Ok(Checked { engine, options, listen, dial, topics, cat, ring, mix, written: self })
     }
 
     /// Rejects a key that everybody can compute where other machines could use it.
@@ -176,7 +163,7 @@ impl NodeConfig {
         let of_author = matches!(id, IdKind::FromSeqno | IdKind::FromSeqnoBase58);
         check(!of_author || authenticity != AuthenticityKind::Anonymous, "messages.id", || {
             "found an id of author and number, but anonymous messages have neither, so all ids would be equal; \
-             expected ethereum, sha256 or pieces, or another messages.authenticity"
+             expected ethereum or sha256, or another messages.authenticity"
                 .to_owned()
         })?;
         config.message_id = match id {
@@ -184,12 +171,7 @@ impl NodeConfig {
             IdKind::FromSeqno => MessageIdFn::FromSeqno,
             IdKind::FromSeqnoBase58 => MessageIdFn::FromSeqnoBase58,
             IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
-            IdKind::Pieces => MessageIdFn::Pieces { len: Piece::ID_BYTES },
         };
-        config.partial = self.cells.as_ref().map(|_| {
-            let parts = self.gossipsub.parts.clone().unwrap_or_default();
-            Arc::new(parts.build(FormatHook::new(PartialColumns::FULU)))
-        });
         if let Some(max) = self.messages.max_size {
             check((1..=MAX_SIZE).contains(&max.bytes()), "messages.max_size", || {
                 format!("found {max}; expected 1 B to {}", Size::from_bytes(MAX_SIZE))

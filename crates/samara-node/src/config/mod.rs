@@ -3,7 +3,6 @@
 //! Quantities have units, as in scenario files. `[gossipsub]` has the same keys as in a scenario.
 
 mod cat;
-mod cells;
 mod check;
 mod mix;
 mod ring;
@@ -19,8 +18,6 @@ use samara_trace::TraceOptions;
 use serde::{Deserialize, Serialize};
 
 pub use cat::{Cat, CheckedCat};
-pub(crate) use cells::group_id;
-pub use cells::{Block, Cells, CheckedCells};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic, ip_of, without_custom};
 pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
@@ -41,8 +38,6 @@ pub struct NodeConfig {
     pub gossipsub: Parameters,
     #[serde(default)]
     pub messages: Messages,
-    /// Columns in cells. Without this section the node exchanges whole messages only.
-    pub cells: Option<Cells>,
     /// The transaction pool. Without this section there is none.
     pub cat: Option<Cat>,
     /// The member of a group. Without this section there is none.
@@ -55,10 +50,6 @@ pub struct NodeConfig {
     pub metrics: Option<Server>,
     /// The trace. Without this section the node writes none.
     pub trace: Option<Trace>,
-    /// Actions of the node at given times, where no client can request them, for example under
-    /// Shadow.
-    #[serde(default)]
-    pub plan: Plan,
     #[serde(default)]
     pub log: Log,
     #[serde(default)]
@@ -86,9 +77,6 @@ pub struct Network {
     pub listen: Vec<String>,
     /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
     pub dial: Vec<String>,
-    /// Whether to dial from the listening ports, as libp2p does, so that NATs see one address.
-    /// Shadow does not support it.
-    pub reuse_port: bool,
     /// Wait before the second attempt to dial. It doubles after each further attempt.
     pub redial_first: Span,
     pub redial_max: Span,
@@ -113,7 +101,6 @@ impl Default for Network {
         Self {
             listen: Vec::new(),
             dial: Vec::new(),
-            reuse_port: true,
             redial_first: Span::from_millis(1000),
             redial_max: Span::from_millis(60_000),
             idle_timeout: Span::from_millis(60_000),
@@ -163,8 +150,6 @@ pub enum IdKind {
     FromSeqnoBase58,
     /// The first 20 bytes of SHA-256 of the payload.
     Sha256,
-    /// The header of a piece, and 4 bytes of SHA-256: the node counts the pieces of each payload.
-    Pieces,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -192,7 +177,7 @@ pub struct Trace {
     #[serde(default)]
     pub when_full: WhenFull,
     /// Maximum size of the file. Events that do not fit are dropped and counted.
-    #[serde(default = "default_file_max", skip_serializing_if = "is_default_file_max")]
+    #[serde(default = "default_file_max")]
     pub file_max: Size,
 }
 
@@ -209,29 +194,6 @@ fn default_queue() -> usize {
 
 fn default_file_max() -> Size {
     Size::from_bytes(samara_trace::FILE_BYTES_DEFAULT)
-}
-
-/// go-node has no such limit, and reads configurations without the key.
-fn is_default_file_max(size: &Size) -> bool {
-    *size == default_file_max()
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Plan {
-    /// A file with publications, in the form of `POST /v1/schedule`.
-    pub publications: Option<PathBuf>,
-    /// Times at which to write the text of `/metrics` to files.
-    pub metrics: Vec<MetricsAt>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricsAt {
-    /// Time of the write in nanoseconds since 1970.
-    pub at_unix_ns: u64,
-    /// The file, which replaces an existing one.
-    pub file: PathBuf,
 }
 
 /// The log on standard error.
@@ -361,8 +323,6 @@ impl NodeConfig {
         let servers = [&mut self.control, &mut self.metrics];
         servers.into_iter().flatten().filter_map(|server| server.token_file.as_mut()).for_each(resolve);
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
-        self.plan.publications.iter_mut().for_each(resolve);
-        self.plan.metrics.iter_mut().for_each(|look| resolve(&mut look.file));
         if let Some(ring) = &mut self.ring {
             ring.secret.iter_mut().chain(&mut ring.identity).for_each(resolve);
         }

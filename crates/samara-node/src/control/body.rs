@@ -28,20 +28,12 @@ use crate::node::innermost;
 const OF_EMPTY: &str = "EOF while parsing a value at line 1 column 0";
 /// Maximum bytes of a request with publications, transactions or keys: 16 MiB of base64 are 12 MiB of
 /// payload.
-pub(super) const BODY_MAX: usize = 16 << 20;
+const BODY_MAX: usize = 16 << 20;
 /// Maximum bytes of other requests.
 const SHORT_MAX: usize = 1 << 20;
 /// The paths of requests of up to [`BODY_MAX`] bytes.
-const LONG: [&str; 8] = [
-    "/v1/publish",
-    "/v1/publish-batch",
-    "/v1/schedule",
-    "/v1/pool/submit",
-    "/v1/pool/schedule",
-    "/v1/pool/commit",
-    "/v1/group/broadcast",
-    "/v1/group/schedule",
-];
+const LONG: [&str; 5] =
+    ["/v1/publish", "/v1/publish-batch", "/v1/pool/submit", "/v1/pool/commit", "/v1/group/broadcast"];
 /// Maximum number of bodies of more than [`SHORT_MAX`] bytes at once. Others wait.
 pub(crate) const LONG_MAX: usize = 2;
 /// Time within which a body must arrive, beside a second for each [`RATE_MIN`] bytes of its announced
@@ -110,7 +102,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Reads the bytes of JSON into a type.
-pub(super) fn read_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+fn read_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     if bytes.len() > COPIED_MAX {
         return Ok(Json::<T>::from_bytes(bytes)?.0);
     }

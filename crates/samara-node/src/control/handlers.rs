@@ -13,10 +13,7 @@ use samara_scenario::closest;
 use serde_json::{Value, json};
 
 use super::body::{Body, Number};
-use super::requests::{
-    Batch, Broadcasts, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, Publications, Submissions, TopicName,
-    TxSpec, planned_txs,
-};
+use super::requests::{Batch, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, TopicName, TxSpec};
 use super::{Api, Failure, Json};
 use crate::config::{address, check_topic};
 use crate::group::Group;
@@ -24,7 +21,7 @@ use crate::metrics::{self, Scrape, Usage};
 use crate::mix::Mix;
 use crate::model::{
     Arrivals, BatchReport, Broadcast, Deliveries, GroupStatus, MessageReport, MixEvents, MixStatus,
-    PlannedReport, PoolStatus, Status, Submitted,
+    PoolStatus, Status, Submitted,
 };
 use crate::node::Node;
 use crate::part;
@@ -42,16 +39,6 @@ impl Api {
         request: impl FnOnce(&mut Node) -> R + Send + 'static,
     ) -> Result<R, Failure> {
         Ok(part::ask(&self.node, request).await?)
-    }
-
-    pub(super) async fn metrics(&self) -> Result<String, Failure> {
-        let node = self.ask(Node::snapshot).await?;
-        let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
-        let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
-        let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
-        let servers = std::sync::Arc::clone(&self.counts);
-        let text = Scrape { node, pool, group, mix, servers, usage: Usage::now() }.text();
-        text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))
     }
 
     async fn join(&self, TopicName { topic }: TopicName, joins: bool) -> Answered<Value> {
@@ -103,7 +90,7 @@ pub(super) async fn unsubscribe(State(api): State<Api>, Body(body): Body<TopicNa
 
 pub(super) async fn publish(State(api): State<Api>, Body(message): Body<MessageSpec>) -> Answered<Value> {
     let messages = message.single(api.topic_bytes).map_err(Failure::wrong)?;
-    let report = api.ask(|node| node.publish_now(messages, None)).await??;
+    let report = api.ask(|node| node.publish(messages, None)).await??;
     match report.messages.into_iter().next() {
         Some(MessageReport::Published { topic, id, copies, lost, note, .. }) => {
             let mut answer =
@@ -123,22 +110,12 @@ pub(super) async fn publish(State(api): State<Api>, Body(message): Body<MessageS
 /// The report also lists messages that were not published.
 pub(super) async fn publish_batch(State(api): State<Api>, Body(batch): Body<Batch>) -> Answered<BatchReport> {
     let (messages, schedule) = batch.messages(api.topic_bytes).map_err(Failure::wrong)?;
-    Ok(Json(api.ask(|node| node.publish_now(messages, schedule)).await??))
+    Ok(Json(api.ask(|node| node.publish(messages, schedule)).await??))
 }
 
 pub(super) async fn batch(State(api): State<Api>, Number(id): Number) -> Answered<BatchReport> {
     let report = api.ask(move |node| node.batch(id)).await?;
     report.map(Json).ok_or_else(|| Failure::not_found(format!("batch {id} is unknown or forgotten")))
-}
-
-pub(super) async fn plan(State(api): State<Api>, Body(body): Body<Publications>) -> Answered<Value> {
-    let planned = body.planned(api.topic_bytes).map_err(Failure::wrong)?;
-    let numbers = api.ask(|node| node.add_planned(planned)).await??;
-    Ok(Json(json!({ "planned": numbers })))
-}
-
-pub(super) async fn planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
-    api.ask(|node| node.plan.report()).await.map(Json)
 }
 
 /// The body (`{}`) prevents web pages from stopping nodes.
@@ -148,7 +125,14 @@ pub(super) async fn stop(State(api): State<Api>, Body(Nothing {}): Body<Nothing>
 }
 
 pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Failure> {
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], api.metrics().await?))
+    let node = api.ask(Node::snapshot).await?;
+    let pool = OptionFuture::from(api.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
+    let group = OptionFuture::from(api.group.as_ref().map(Group::snapshot)).await.transpose()?;
+    let mix = OptionFuture::from(api.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
+    let text = Scrape { node, pool, group, mix, servers: api.counts, usage: Usage::now() }.text();
+    let text =
+        text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
 pub(super) fn not_found(uri: &Uri, known: impl Iterator<Item = &'static str>) -> Failure {
@@ -186,18 +170,6 @@ pub(super) async fn pool_status(State(api): State<Api>) -> Answered<PoolStatus> 
 pub(super) async fn pool_submit(State(api): State<Api>, Body(body): Body<TxSpec>) -> Answered<Submitted> {
     let tx = Transaction::new(body.payload("transaction")?.make());
     Ok(Json(api.pool()?.submit(tx).await?))
-}
-
-pub(super) async fn pool_plan(
-    State(api): State<Api>,
-    Body(Submissions { submissions, late }): Body<Submissions>,
-) -> Answered<Value> {
-    let planned = planned_txs("submissions", submissions)?;
-    Ok(Json(json!({ "planned": api.pool()?.plan(planned, late).await? })))
-}
-
-pub(super) async fn pool_planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
-    Ok(Json(api.pool()?.planned().await?))
 }
 
 pub(super) async fn pool_txs(State(api): State<Api>, Number(count): Number) -> Answered<Vec<String>> {
@@ -249,15 +221,6 @@ pub(super) async fn group_status(State(api): State<Api>) -> Answered<GroupStatus
 pub(super) async fn group_broadcast(State(api): State<Api>, Body(body): Body<TxSpec>) -> Answered<Broadcast> {
     let message = body.payload("message")?.make();
     Ok(Json(api.group()?.broadcast(message).await?))
-}
-
-pub(super) async fn group_plan(State(api): State<Api>, Body(body): Body<Broadcasts>) -> Answered<Value> {
-    let planned = planned_txs("broadcasts", body.broadcasts)?;
-    Ok(Json(json!({ "planned": api.group()?.plan(planned).await? })))
-}
-
-pub(super) async fn group_planned(State(api): State<Api>) -> Answered<Vec<PlannedReport>> {
-    Ok(Json(api.group()?.planned().await?))
 }
 
 pub(super) async fn group_deliveries(State(api): State<Api>, Number(from): Number) -> Answered<Deliveries> {

@@ -23,7 +23,6 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 
 pub(crate) use body::LONG_MAX;
-pub(crate) use requests::{read_publications, write_metrics};
 pub(crate) use server::Counts;
 pub(crate) use token::Token;
 
@@ -64,17 +63,14 @@ const CONTROL: &[Route] = &[
     ("/v1/publish", || post(handlers::publish)),
     ("/v1/publish-batch", || post(handlers::publish_batch)),
     ("/v1/batches/{id}", || get(handlers::batch)),
-    ("/v1/schedule", || get(handlers::planned).post(handlers::plan)),
     ("/v1/pool", || get(handlers::pool_status)),
     ("/v1/pool/submit", || post(handlers::pool_submit)),
-    ("/v1/pool/schedule", || get(handlers::pool_planned).post(handlers::pool_plan)),
     ("/v1/pool/txs/{count}", || get(handlers::pool_txs)),
     ("/v1/pool/arrivals/{from}", || get(handlers::pool_arrivals)),
     ("/v1/pool/commit", || post(handlers::pool_commit)),
     ("/v1/pool/dial", || post(handlers::pool_dial)),
     ("/v1/group", || get(handlers::group_status)),
     ("/v1/group/broadcast", || post(handlers::group_broadcast)),
-    ("/v1/group/schedule", || get(handlers::group_planned).post(handlers::group_plan)),
     ("/v1/group/deliveries/{from}", || get(handlers::group_deliveries)),
     ("/v1/mix", || get(handlers::mix_status)),
     ("/v1/mix/events/{from}", || get(handlers::mix_events)),

@@ -12,7 +12,7 @@ use samara_libp2p::{Traffic, Uplink};
 
 use super::metrics;
 use crate::control::Counts;
-use crate::node::{CellCounts, LinkCounts, Refused};
+use crate::node::{LinkCounts, Refused};
 
 /// The counters of a node at one moment.
 #[derive(Clone, Debug)]
@@ -30,7 +30,6 @@ pub(crate) struct Snapshot {
     pub(crate) links: LinkCounts,
     pub(crate) refused: Refused,
     pub(crate) dials_failed: u64,
-    pub(crate) cells: CellCounts,
     pub(crate) trace: Option<samara_trace::Counts>,
 }
 
@@ -71,16 +70,6 @@ metrics! { METRICS |node: Snapshot, rows|
             rows.add([kind, "received"], received);
         }
     };
-    /// Received parts of messages, headers, and bodies of metadata, with `[cells]`
-    partial_received[kind]: Counter => rows.each([
-        ("parts", node.engine.parts_received),
-        ("headers", node.engine.headers_received),
-        ("metadata", node.engine.parts_metadata_received),
-    ]);
-    /// Cells that the node lacked after it had looked up its mempool
-    cells_missing: Counter = node.cells.missing;
-    /// Columns that the node completed from its mempool alone
-    columns_local: Counter = node.cells.local;
     /// Announced messages that peers did not deliver
     promises_broken: Counter = node.engine.promises_broken;
     /// Heartbeats since the start

@@ -45,7 +45,6 @@ impl Node {
     /// Then closes all connections.
     pub(crate) async fn drain(&mut self, hurried: &mut watch::Receiver<bool>) -> Stopped {
         self.stopping.begin();
-        let cancelled_publications = self.plan.cancel();
         let drain = self.config.written.stop.drain.duration();
         let lost_before = self.counts.copies_lost + self.counts.copies_cut;
         tracing::info!(copies = self.owed().values().sum::<usize>(), ?drain, "stopping");
@@ -62,14 +61,13 @@ impl Node {
         for (peer, copies) in &left {
             tracing::warn!(%peer, copies, "owed copies did not leave");
         }
-        tracing::info!(left_copies, lost_copies, cancelled_publications, "stopped");
+        tracing::info!(left_copies, lost_copies, "stopped");
         Stopped {
             stopped: true,
             drained: left_copies + lost_copies == 0,
             left_copies,
             lost_copies,
             left: left.iter().map(|(peer, copies)| (peer.to_string(), *copies)).collect(),
-            cancelled_publications,
             trace: self.finish_trace(),
             ..Stopped::default()
         }

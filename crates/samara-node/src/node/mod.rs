@@ -1,13 +1,11 @@
 //! The node: one task that owns the swarm and handles one event at a time.
 
 mod batches;
-mod cells;
 mod connections;
 mod drain;
 mod handshakes;
 mod redial;
 mod report;
-pub(crate) mod schedule;
 mod tracer;
 
 use std::collections::BTreeMap;
@@ -15,7 +13,6 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use bytes::Bytes;
 use futures::StreamExt;
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::{Transport, upgrade};
@@ -35,14 +32,12 @@ use tokio::sync::mpsc;
 use crate::config::{Checked, ip_of};
 use crate::model::BatchReport;
 use crate::part::{Refusal, Request, Stopping, unix_ns};
+use crate::payload::Payload;
 use batches::Batches;
-pub(crate) use cells::CellCounts;
-use cells::Cells;
 use connections::Limits;
 pub(crate) use connections::Refused;
 use handshakes::{Gate, Handshakes};
-use redial::{Redial, dial_opts};
-use schedule::{Due, Late, Payload, Plan, Planned};
+use redial::Redial;
 pub(crate) use tracer::Tracer;
 
 /// Counters of links since the start.
@@ -65,10 +60,7 @@ pub(crate) struct Node {
     config: Checked,
     requests: mpsc::Receiver<Request<Self>>,
     redial: Redial,
-    pub(crate) plan: Plan,
     batches: Batches,
-    /// Set if the node exchanges columns in cells.
-    cells: Option<Cells>,
     tracer: Option<Tracer>,
     /// Connected peers, and the protocol of their link once it is up.
     peers: BTreeMap<PeerId, Option<String>>,
@@ -88,18 +80,15 @@ impl Node {
         stopping: Stopping,
     ) -> Result<Self, String> {
         let swarm = build(key, &config)?;
-        let cells = config.cells.clone().map(Cells::new);
         let network = &config.written.network;
         let (first, max) = (network.redial_first.duration(), network.redial_max.duration());
-        let redial = Redial::new(config.dial.clone(), network.reuse_port, (first, max), Instant::now());
+        let redial = Redial::new(config.dial.clone(), (first, max), Instant::now());
         Ok(Self {
             swarm,
             config,
             requests,
             redial,
-            plan: Plan::new("publications"),
             batches: Batches::default(),
-            cells,
             tracer: None,
             peers: BTreeMap::new(),
             counts: LinkCounts::default(),
@@ -158,15 +147,11 @@ impl Node {
     pub(crate) async fn run(&mut self, stop: &mut mpsc::Receiver<()>) {
         loop {
             let redial = sleep_until(self.redial.next());
-            let cells = sleep_until(self.cells.as_ref().and_then(Cells::next_at));
             tokio::select! {
-                // Biased: publications must be punctual, and rare events before frequent ones
-                // cannot starve.
+                // Biased: rare events come before frequent ones, which would starve them.
                 biased;
-                due = self.plan.due() => self.publish_due(due),
                 _ = stop.recv() => return,
                 () = redial => self.dial_due(),
-                () = cells => self.cells_due(),
                 Some(request) = self.requests.recv() => {
                     request(self);
                     if self.is_stop_requested {
@@ -229,13 +214,9 @@ impl Node {
         }
         match event {
             Event::Link(LinkEvent::Sent { key, peer, rank }) => self.batches.sent(key, peer, rank),
-            Event::Parts { ticket, topic, group, header, parts, .. } => {
-                self.take_parts(ticket, (topic, group), header.is_some(), parts.len());
-            }
             Event::Message { id, topic, message, from: Some(from), .. } => {
                 let bytes = message.data.len();
                 tracing::debug!(?id, topic = topic.as_str(), bytes, %from, "delivered");
-                self.take_column(&topic, &message.data);
             }
             Event::Link(LinkEvent::Up { peer, protocol }) => {
                 tracing::info!(%peer, %protocol, "a link is up");
@@ -275,9 +256,7 @@ impl Node {
 
     pub(crate) fn dial(&mut self, address: Multiaddr) -> Result<(), Refusal> {
         self.stopping.check()?;
-        self.swarm
-            .dial(dial_opts(address, self.config.written.network.reuse_port))
-            .map_err(|error| Refusal::Wrong(format!("address: cannot dial: {error}")))
+        self.swarm.dial(address).map_err(|error| Refusal::Wrong(format!("address: cannot dial: {error}")))
     }
 
     /// Joins a topic, or leaves it. Returns whether the membership changed.
@@ -293,61 +272,23 @@ impl Node {
         Ok(is_change)
     }
 
-    pub(crate) fn add_planned(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, Refusal> {
-        self.stopping.check()?;
-        self.plan_all(planned).map_err(Refusal::Wrong)
-    }
-
-    /// Plans publications, all or none.
-    ///
-    /// # Errors
-    /// Describes the first one that cannot be made.
-    pub(crate) fn plan_all(&mut self, planned: Vec<Planned>) -> Result<Vec<u64>, String> {
-        for (at, planned) in planned.iter().enumerate() {
-            if let Some(why) = planned.block.as_ref().and_then(|block| self.wrong_block(block)) {
-                return Err(format!("publications[{at}].block{why}"));
-            }
-        }
-        self.plan.add(planned, Late::Refuse)
-    }
-
-    pub(crate) fn publish_now(
+    /// Publishes messages. Without a schedule, copies have the order of the configuration.
+    pub(crate) fn publish(
         &mut self,
         messages: Vec<(String, Payload)>,
         schedule: Option<Schedule>,
     ) -> Result<BatchReport, Refusal> {
         self.stopping.check()?;
-        let messages = messages.into_iter().map(|(topic, payload)| (topic, payload.make())).collect();
-        let (id, ..) = self.publish(messages, schedule.as_ref());
-        self.batch(id)
-            .ok_or_else(|| Refusal::Wrong("the batch has more messages than the node keeps".to_owned()))
-    }
-
-    fn publish_due(&mut self, due: Due) {
-        if let Some(block) = &due.block {
-            let (at_unix_ns, took_ns) = self.publish_block(block);
-            self.plan.done(due.number, at_unix_ns, took_ns, None);
-            return;
-        }
-        let (batch, at_unix_ns, took_ns) = self.publish(due.messages, due.schedule.as_ref());
-        self.plan.done(due.number, at_unix_ns, took_ns, Some(batch));
-        tracing::info!(publication = due.number, batch, "made a planned publication");
-    }
-
-    /// Publishes messages. Returns the number of the batch, the time of publication, and its
-    /// duration in nanoseconds.
-    fn publish(&mut self, messages: Vec<(String, Bytes)>, schedule: Option<&Schedule>) -> (u64, u64, u64) {
-        let at_unix_ns = unix_ns();
         let (topics, messages): (Vec<String>, Vec<_>) = messages
             .into_iter()
-            .map(|(name, data)| {
+            .map(|(name, payload)| {
                 let topic = Topic::new(&name);
-                (name, (topic, data))
+                (name, (topic, payload.make()))
             })
             .unzip();
-        let schedule = schedule.unwrap_or(&self.config.engine.schedule_publish);
+        let schedule = schedule.as_ref().unwrap_or(&self.config.engine.schedule_publish);
+        let at_unix_ns = unix_ns();
         let receipt = self.swarm.behaviour_mut().gossip.publish_batch(messages, schedule);
-        let took_ns = unix_ns().saturating_sub(at_unix_ns);
         if let Some(tracer) = &self.tracer {
             receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
         }
@@ -356,7 +297,9 @@ impl Node {
         let id = &self.config.engine.message_id;
         let receipts =
             receipt.messages.into_iter().map(|receipt| receipt.map_err(|error| explain(error, id)));
-        (self.batches.add(at_unix_ns, topics, receipts.collect(), joined), at_unix_ns, took_ns)
+        let batch = self.batches.add(at_unix_ns, topics, receipts.collect(), joined);
+        self.batch(batch)
+            .ok_or_else(|| Refusal::Wrong("the batch has more messages than the node keeps".to_owned()))
     }
 
     pub(crate) fn batch(&mut self, id: u64) -> Option<BatchReport> {

@@ -30,21 +30,15 @@ pub(crate) struct Redial {
     dials: HashMap<ConnectionId, usize>,
     first: Duration,
     max: Duration,
-    reuse_port: bool,
     pub(crate) failed: u64,
 }
 
 impl Redial {
     /// Creates targets with the first and the longest wait between attempts.
-    pub(crate) fn new(
-        addresses: Vec<Multiaddr>,
-        reuse_port: bool,
-        (first, max): (Duration, Duration),
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(addresses: Vec<Multiaddr>, (first, max): (Duration, Duration), now: Instant) -> Self {
         let target = |address| Target { address, state: State::Waiting(now), wait: first };
         let targets = addresses.into_iter().map(target).collect();
-        Self { targets, dials: HashMap::new(), first, max, reuse_port, failed: 0 }
+        Self { targets, dials: HashMap::new(), first, max, failed: 0 }
     }
 
     /// Returns the time at which [`due`](Self::due) has the next address.
@@ -63,7 +57,7 @@ impl Redial {
                 continue;
             }
             target.state = State::Dialling;
-            let dial = dial_opts(target.address.clone(), self.reuse_port);
+            let dial = DialOpts::from(target.address.clone());
             self.dials.insert(dial.connection_id(), at);
             dials.push(dial);
         }
@@ -102,12 +96,6 @@ impl Redial {
     }
 }
 
-/// Returns the options for dialling an address: from a listening port, or from a new one.
-pub(crate) fn dial_opts(address: Multiaddr, reuse_port: bool) -> DialOpts {
-    let dial = DialOpts::unknown_peer_id().address(address);
-    if reuse_port { dial.build() } else { dial.allocate_new_port().build() }
-}
-
 fn names(address: &Multiaddr, peer: &PeerId) -> bool {
     address.iter().any(|part| matches!(part, Protocol::P2p(named) if named == *peer))
 }
@@ -122,7 +110,7 @@ mod tests {
     fn waits_double_up_to_the_maximum_and_reset_after_success() {
         let start = Instant::now();
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
-        let mut redial = Redial::new(vec![address], true, (SECOND, 5 * SECOND), start);
+        let mut redial = Redial::new(vec![address], (SECOND, 5 * SECOND), start);
         let mut now = start;
         for wait in [1, 2, 4, 5, 5] {
             let dial = redial.due(now).pop().expect("a dial");
@@ -146,7 +134,7 @@ mod tests {
     fn a_peer_that_dials_first_is_not_dialled() {
         let (now, peer) = (Instant::now(), PeerId::random());
         let address = Multiaddr::empty().with(Protocol::Tcp(1)).with(Protocol::P2p(peer));
-        let mut redial = Redial::new(vec![address], true, (SECOND, SECOND), now);
+        let mut redial = Redial::new(vec![address], (SECOND, SECOND), now);
         redial.connected(ConnectionId::new_unchecked(77), peer);
         assert!(redial.due(now).is_empty());
     }

@@ -2,7 +2,7 @@
 
 use libp2p::PeerId;
 
-use super::{CellCounts, Node};
+use super::Node;
 use crate::metrics::{Snapshot, TopicSizes};
 use crate::model::{PeerStatus, Status, TopicStatus};
 
@@ -74,7 +74,6 @@ impl Node {
             links: self.counts,
             refused: self.swarm.behaviour().limits.refused(),
             dials_failed: self.redial.failed,
-            cells: self.cells.as_ref().map_or_else(CellCounts::default, |cells| cells.counts),
             trace: self.tracer.as_ref().map(|tracer| tracer.writer.counts()),
         }
     }

@@ -28,23 +28,18 @@ impl Tracer {
 
     /// Records an own message, before its delivery.
     pub(crate) fn published(&self, id: &MessageId, topic: &Topic) {
-        self.published_at(unix_ns(), id, topic);
-    }
-
-    /// Records an own message that was published at a time.
-    pub(crate) fn published_at(&self, at_unix_ns: u64, id: &MessageId, topic: &Topic) {
         let body = PublishMessage { message_id: bytes(id), topic: name(topic) };
-        self.record(at_unix_ns, Body::PublishMessage(body));
+        self.record(Body::PublishMessage(body));
     }
 
     pub(crate) fn event(&self, event: &Event) {
         if let Some(body) = self.body(event) {
-            self.record(unix_ns(), body);
+            self.record(body);
         }
     }
 
-    fn record(&self, at_unix_ns: u64, body: Body) {
-        let at = i64::try_from(at_unix_ns).unwrap_or(i64::MAX);
+    fn record(&self, body: Body) {
+        let at = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
         // The writer counts what it drops.
         self.writer.record(TraceEvent::new(&self.me, at, body));
     }

@@ -94,26 +94,6 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             422,
             &["schedule: sort: unknown key `sort`; expected one of `kind`"],
         ),
-        (
-            "/v1/schedule",
-            "{\"publications\":[{\"at_unix_ns\":9e18}]}",
-            422,
-            &["publications[0].at_unix_ns: found 9e18; expected a whole"],
-        ),
-        ("/v1/schedule", "{\"publications\":5}", 422, &["publications: found 5; expected a list"]),
-        (
-            "/v1/schedule",
-            "{\"publications\":[{\"at_unix_ns\":9000000000000000000}]}",
-            400,
-            &["publications[0]: expected either batch, or block"],
-        ),
-        (
-            "/v1/schedule",
-            "{\"publications\":[{\"at_unix_ns\":9000000000000000000,\"block\":\
-             {\"group\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\",\"topics\":[\"t\"],\"push\":[4000000000]}}]}",
-            400,
-            &["publications[0].block.group: expected a block of cells.blocks"],
-        ),
         ("/v1/stop", "", 400, &["the body is empty; expected {}"]),
         ("/v1/dial", "", 400, &["the body is empty; expected an object (docs/guides/node.md)"]),
         ("/v1/stop", "{", 400, &["the body is not JSON: EOF", "expected an object (docs/guides/node.md)"]),
@@ -310,39 +290,4 @@ async fn a_server_with_a_token_serves_only_its_holders() {
     assert_eq!(ask("").await.0, 401);
     assert_eq!(ask(&format!("authorization: Bearer {token}\r\n")).await.0, 200);
     timeout(PATIENCE, running.stopped()).await.expect("in time").expect("stopped");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocks_that_a_node_cannot_publish_are_refused() {
-    const GROUP: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-    let column = "/eth2/00000000/data_column_sidecar_3/ssz_snappy";
-    let cells = format!("[cells]\nblocks = [{{ group = {GROUP:?}, blobs = 2 }}]\n");
-    let alone = node(77, &[column], "", &cells).await;
-    let plan = |topics: &[&str], push: &[u32]| {
-        let block = json!({ "group": GROUP, "topics": topics, "push": push });
-        json!({ "publications": [{ "at_unix_ns": in_ms(60_000), "block": block }] }).to_string()
-    };
-    for (body, expected) in [
-        (plan(&[column], &[0, 2]), "publications[0].block.push: found blob 2; expected numbers below 2"),
-        (
-            plan(&[column, "t"], &[0]),
-            "publications[0].block.topics[1]: found \"t\"; expected the topic of a column",
-        ),
-    ] {
-        let (status, answer) = alone.try_post("/v1/schedule", &body).await;
-        assert_eq!(status, 400, "{answer}");
-        assert!(answer.to_string().replace("\\\"", "\"").contains(expected), "{answer}");
-    }
-    let (status, answer) = alone.try_post("/v1/schedule", &plan(&[column], &[0, 1])).await;
-    assert_eq!(status, 200, "{answer}");
-    // A file of publications is checked when the node starts.
-    let file = std::env::temp_dir().join(format!("samara-blocks-{}.json", std::process::id()));
-    std::fs::write(&file, plan(&[column], &[2])).unwrap();
-    let text = format!(
-        "topics = [{column:?}]\n[identity]\nseed = 78\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n[plan]\npublications = {file:?}\n{cells}"
-    );
-    let config = NodeConfig::parse(&text, Path::new("test.toml")).unwrap();
-    let error = Running::start(config).await.unwrap_err().to_string();
-    std::fs::remove_file(&file).unwrap();
-    assert!(error.contains("publications[0].block.push: found blob 2"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use samara_node::{NodeConfig, Running};
 use serde_json::{Value, json};
@@ -107,12 +107,6 @@ impl Node {
         let path = format!("/v1/batches/{batch}");
         self.until(&path, "the whole batch", |report| report["complete"] == true).await
     }
-}
-
-/// Returns the time in `ms` milliseconds, in nanoseconds since 1970.
-pub(crate) fn in_ms(ms: u64) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
-    now.as_nanos() as u64 + ms * 1_000_000
 }
 
 /// Returns the value of a metric, with its labels as written, or 0 if it is missing.

@@ -98,48 +98,6 @@ async fn every_preset_works() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn submissions_are_made_at_their_time() {
-    let hub = with_pool(73, &[]).await;
-    let now = in_ms(0);
-    let at = |ms: u64| now + ms * 1_000_000;
-    let wanted = json!({ "submissions": [
-        { "at_unix_ns": at(600), "text": "second" },
-        { "at_unix_ns": at(300), "random_bytes": 1000 },
-        { "at_unix_ns": at(100_000), "text": "never" },
-    ]});
-    assert_eq!(hub.post("/v1/pool/schedule", wanted).await["planned"], json!([0, 1, 2]));
-    hub.until("/v1/pool", "both", |status| status["txs"] == 2).await;
-    let planned = hub.get("/v1/pool/schedule").await;
-    for number in [0, 1] {
-        assert_eq!(planned[number]["state"], "published", "{planned}");
-        let late = planned[number]["late_ns"].as_i64().unwrap();
-        assert!(late >= 0, "{} ns early", -late);
-    }
-    let arrivals = hub.get("/v1/pool/arrivals/0").await;
-    let times: Vec<u64> = arrivals["arrivals"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["at_unix_ns"].as_u64().unwrap())
-        .collect();
-    assert!(times[0] >= at(300) && times[1] >= at(600), "{times:?}");
-    let late = json!({ "submissions": [{ "at_unix_ns": now, "text": "late" }] }).to_string();
-    let (status, answer) = hub.try_post("/v1/pool/schedule", &late).await;
-    assert!(
-        status == 400 && answer["error"].as_str().unwrap().starts_with("submissions[0].at_unix_ns: found")
-    );
-    let at_once = json!({ "submissions": [{ "at_unix_ns": at(1), "text": "at once" }], "late": "submit" });
-    assert_eq!(hub.post("/v1/pool/schedule", at_once).await["planned"], json!([3]));
-    hub.until("/v1/pool", "the late one", |status| status["txs"] == 3).await;
-    let made = &hub.get("/v1/pool/schedule").await[3];
-    let (late, actual) = (made["late_ns"].as_u64().unwrap(), made["actual_unix_ns"].as_u64().unwrap());
-    assert!(made["state"] == "published" && late == actual - at(1) && late > 500_000_000, "{made}");
-    let stopped = hub.running.stop().await.unwrap();
-    assert_eq!(stopped.pool.unwrap().cancelled_submissions, 1);
-    assert!(stopped.drained);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owed_transactions_leave_before_the_end() {
     let hub = with_pool(74, &[]).await;
     let leaf = with_pool(75, &[]).await;
@@ -177,18 +135,6 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
         ),
         ("/v1/pool/commit", "{\"height\":1,\"keys\":[7]}", 422, "keys[0]: found 7; expected a text"),
         (
-            "/v1/pool/schedule",
-            "{\"submissions\":[],\"late\":\"now\"}",
-            422,
-            "late: found `now`; expected `refuse` or",
-        ),
-        (
-            "/v1/pool/schedule",
-            "{\"submissions\":[{\"at_unix_ns\":\"now\"}]}",
-            422,
-            "submissions[0].at_unix_ns: found \"now\"; expected a whole number",
-        ),
-        (
             "/v1/pool/submit",
             "{\"data\":\"%\"}",
             400,
@@ -197,12 +143,6 @@ async fn invalid_pool_requests_are_rejected_with_a_reason() {
         ("/v1/pool/submit", "{\"random_bytes\":9000000}", 400, "9000000 bytes; expected at most 8388608"),
         ("/v1/pool/commit", "{\"height\":1,\"keys\":[\"x\"]}", 400, "keys[0]: found \"x\"; expected 64 hex"),
         ("/v1/pool/dial", "{\"address\":\"x@y\"}", 400, "expected id@host:port"),
-        (
-            "/v1/pool/schedule",
-            "{\"submissions\":[{\"at_unix_ns\":1}]}",
-            400,
-            "submissions[0]: found no payload; expected exactly",
-        ),
     ];
     for (path, body, expected, words) in cases {
         let (status, answer) = node.try_post(path, body).await;

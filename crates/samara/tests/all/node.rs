@@ -263,7 +263,6 @@ fn invalid_configuration_is_rejected_before_writing_files() {
             "network.listen.0: cannot listen on /ip4/127.0.0.1/tcp/",
         ),
         ("[trace]\nfile = \"no/where\"\n".to_owned(), "trace.file: "),
-        ("[plan]\npublications = \"none.json\"\n".to_owned(), "plan.publications: "),
         (mix(&"1".repeat(64)), "mix.pem: there is no such file; `samara node --new-certificate "),
     ];
     for (text, expected) in cases {
