@@ -1,10 +1,11 @@
-//! Hosts on TCP connections that carry frames behind their lengths.
+//! Hosts on TCP connections that carry frames behind their lengths, and what they have in common with
+//! all hosts on links of `samara-net`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samara_engine::FrameCodec;
-use samara_net::hosted::{Framed, Names, Options};
+use samara_net::hosted::{self, Host, Names, Options};
 use samara_sim::{App, host_of, identity_of};
 use tokio::net::TcpListener;
 
@@ -21,55 +22,65 @@ pub(crate) fn open<A: App>(
     codec: Arc<dyn FrameCodec<A::Frame>>,
 ) -> Waiting<'static, Result<Begin<A>, String>> {
     Box::pin(async move {
-        let Place { own, token, listen, peers, protocol, unsent_bytes, .. } = place;
-        let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
-        let protocol = move |dialler, listener| {
-            protocol.as_ref().map_or_else(Arc::default, |protocol| protocol(dialler, listener))
-        };
-        let options = Options {
-            own,
-            token,
-            listen,
-            peers,
-            names: Names { identity: identity_of, host: host_of, protocol: Arc::new(protocol) },
-            in_flight_bytes: IN_FLIGHT_BYTES,
-            not_sent_bytes: unsent_bytes,
-            dial_timeout: DIAL_TIMEOUT,
-        };
+        let (options, listener) = listen(place).await?;
         let begin: Begin<A> = Box::new(move |driver| {
-            let links: Box<dyn Links<A>> = Box::new(Framed::new(&options, listener, codec, driver));
+            let links: Box<dyn Links<A>> =
+                Box::new(Linked(hosted::framed(&options, listener, codec, driver)));
             Ok(links)
         });
         Ok(begin)
     })
 }
 
-impl<A: App> Links<A> for Framed<A> {
+/// Listens at the address of a host.
+pub(crate) async fn listen(place: Place) -> Result<(Options, TcpListener), String> {
+    let Place { own, token, listen, peers, protocol, unsent_bytes, .. } = place;
+    let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
+    let protocol = move |dialler, listener| {
+        protocol.as_ref().map_or_else(Arc::default, |protocol| protocol(dialler, listener))
+    };
+    let options = Options {
+        own,
+        token,
+        listen,
+        peers,
+        names: Names { identity: identity_of, host: host_of, protocol: Arc::new(protocol) },
+        in_flight_bytes: IN_FLIGHT_BYTES,
+        not_sent_bytes: unsent_bytes,
+        dial_timeout: DIAL_TIMEOUT,
+    };
+    Ok((options, listener))
+}
+
+/// A host on links of `samara-net`.
+pub(crate) struct Linked<H>(pub(crate) H);
+
+impl<A: App, H: Host<A> + 'static> Links<A> for Linked<H> {
     fn dial(&mut self, host: u32) {
-        self.dial(host);
+        self.0.dial(host);
     }
 
     fn reconnect(&mut self, host: u32) {
-        self.disconnect(host, true);
+        self.0.disconnect(host, true);
     }
 
     fn command(&mut self, command: A::Command) {
-        self.command(command);
+        self.0.command(command);
     }
 
     fn settle(&mut self) -> Vec<(Instant, A::Event)> {
         let now = Instant::now();
-        self.settle().into_iter().map(|event| (now, event)).collect()
+        self.0.settle().into_iter().map(|event| (now, event)).collect()
     }
 
     fn next(&mut self, until: Option<Instant>) -> Waiting<'_, ()> {
-        Box::pin(self.next(until))
+        Box::pin(self.0.next(until))
     }
 
     fn look(&mut self) -> Looked<A::Counters> {
-        let links = self.counters();
+        let links = self.0.counters();
         Looked {
-            counters: self.engine().counters(),
+            counters: self.0.engine().counters(),
             frames_sent: links.frames_up,
             payload_bytes_sent: links.payload_up,
             control_bytes_sent: links.control_up,
@@ -78,13 +89,13 @@ impl<A: App> Links<A> for Framed<A> {
             control_bytes_received: links.control_down,
             bytes_sent: links.bytes_up,
             bytes_received: links.bytes_down,
-            withdrawn: self.lanes().iter().map(|(_, lane)| lane.withdrawn.copies).sum(),
-            owed: self.owed() as u64,
+            withdrawn: self.0.lanes().iter().map(|(_, lane)| lane.withdrawn.copies).sum(),
+            owed: self.0.owed() as u64,
             late_ns: Vec::new(),
         }
     }
 
     fn finish(self: Box<Self>) -> Waiting<'static, ()> {
-        Box::pin((*self).finish())
+        Box::pin(self.0.finish())
     }
 }

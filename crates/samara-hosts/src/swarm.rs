@@ -21,8 +21,8 @@ use samara_gossipsub::rpc::RpcFrame;
 use samara_gossipsub::wire::Limits;
 use samara_libp2p::transport::{Meters, quic, tcp};
 use samara_libp2p::{Behaviour, LinkEvent, Options, Terms};
+use samara_net::hosted::secret_of;
 use samara_sim::{App, host_of, identity_of};
-use sha2::{Digest, Sha256};
 
 use super::serve::{Begin, Links, Moved, Place, TOKEN_BYTES, Waiting};
 use super::{Looked, ProtocolOf, Transport};
@@ -73,11 +73,7 @@ fn address(at: SocketAddr, kind: Transport) -> Multiaddr {
 
 /// Returns the key pair of a host. All hosts of a run know the names of all.
 fn keypair(token: &[u8; TOKEN_BYTES], host: u32) -> Keypair {
-    let mut secret = Sha256::new();
-    secret.update(b"the key of a host of a run");
-    secret.update(token);
-    secret.update(host.to_le_bytes());
-    Keypair::ed25519_from_bytes(secret.finalize()).expect("32 bytes are a key")
+    Keypair::ed25519_from_bytes(secret_of(token, host)).expect("32 bytes are a key")
 }
 
 /// What a host speaks: GossipSub, and identify, by which implementations learn that it does.

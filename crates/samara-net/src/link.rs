@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_engine::{PeerId, PeerInfo};
+#[cfg(feature = "hosted")]
+use tokio::net::TcpSocket;
 #[cfg(any(feature = "mconnection", feature = "ring"))]
 use tokio::net::ToSocketAddrs;
 use tokio::net::{TcpListener, TcpStream};
@@ -268,6 +270,16 @@ pub(crate) async fn accept(listener: Option<&TcpListener>) -> Option<(TcpStream,
 pub(crate) async fn connect(to: impl ToSocketAddrs, within: Duration) -> Result<TcpStream, Closed> {
     let stream = timeout(within, TcpStream::connect(to)).await.map_err(|_| Closed::HandshakeTimeout)?;
     stream.map_err(|error| Closed::Unreachable(error.to_string()))
+}
+
+/// Connects from an own address: an emulated network knows hosts by their addresses.
+#[cfg(feature = "hosted")]
+pub(crate) async fn connect_from(own: IpAddr, to: SocketAddr) -> Result<TcpStream, Closed> {
+    let unreachable = |error: std::io::Error| Closed::Unreachable(error.to_string());
+    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let socket = socket.map_err(unreachable)?;
+    socket.bind(SocketAddr::new(own, 0)).map_err(unreachable)?;
+    socket.connect(to).await.map_err(unreachable)
 }
 
 /// Sets the options of a socket: no delay, and a bound on the unsent bytes in the kernel

@@ -11,15 +11,17 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use samara_engine::{Engine, Frame, FrameCodec, PeerId, PeerIdentity, PeerInfo, Reader};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use super::{Names, Options};
+use super::{Names, Numbered, Options};
 use crate::hub::{Attempted, FrameOf, LinkLayer, Task};
-use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, Traffic, hang_up, set_up};
+use crate::link::{
+    Established, Links, Order, Ports, Progress, Report, Share, Traffic, connect_from, hang_up, set_up,
+};
 use crate::status::Closed;
 
 /// The first bytes of every connection. The last byte is the version.
@@ -48,7 +50,7 @@ fn hello(token: &[u8; TOKEN_BYTES], from: u32, to: u32) -> [u8; HELLO_BYTES] {
 }
 
 /// Connects hosts, and greets those that connect.
-pub(super) struct Doorway {
+struct Doorway {
     own: u32,
     token: [u8; TOKEN_BYTES],
     address: IpAddr,
@@ -59,7 +61,7 @@ pub(super) struct Doorway {
 }
 
 impl Doorway {
-    pub(super) fn new(options: &Options) -> Self {
+    fn new(options: &Options) -> Self {
         Self {
             own: options.own,
             token: options.token,
@@ -74,12 +76,7 @@ impl Doorway {
     async fn dial<E: Engine>(self: Arc<Self>, host: u32) -> Attempted<Plain<E>> {
         let call = async {
             let to = *self.peers.get(host as usize).ok_or(Closed::NoAddress)?;
-            let unreachable = |error: io::Error| Closed::Unreachable(error.to_string());
-            let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-            let socket = socket.map_err(unreachable)?;
-            // The emulated network knows hosts by their addresses.
-            socket.bind(SocketAddr::new(self.address, 0)).map_err(unreachable)?;
-            let mut stream = socket.connect(to).await.map_err(unreachable)?;
+            let mut stream = connect_from(self.address, to).await?;
             set_up(&stream, self.not_sent_bytes).map_err(Closed::handshake)?;
             stream.write_all(&hello(&self.token, self.own, host)).await.map_err(Closed::handshake)?;
             let mut answer = [0; HELLO_BYTES];
@@ -92,7 +89,7 @@ impl Doorway {
         timeout(self.timeout, call).await.map_err(|_| Closed::HandshakeTimeout)?
     }
 
-    pub(super) async fn greet<E: Engine>(
+    async fn greet<E: Engine>(
         self: Arc<Self>,
         mut stream: TcpStream,
         from: SocketAddr,
@@ -134,7 +131,7 @@ impl Doorway {
 /// Links of the hosts of one run, which trust each other.
 pub(super) struct Plain<E: Engine> {
     own: u32,
-    pub(super) doorway: Arc<Doorway>,
+    doorway: Arc<Doorway>,
     codec: Arc<dyn FrameCodec<E::Frame>>,
 }
 
@@ -181,6 +178,12 @@ impl<E: Engine + 'static> LinkLayer for Plain<E> {
     /// An experiment has as many hosts as numbers.
     fn forget(_: &mut E, _: PeerId) -> bool {
         false
+    }
+}
+
+impl<E: Engine + 'static> Numbered for Plain<E> {
+    fn greet(&self, stream: TcpStream, from: SocketAddr) -> Task<Attempted<Self>> {
+        Box::pin(Arc::clone(&self.doorway).greet(stream, from))
     }
 }
 

@@ -1,6 +1,7 @@
-//! The links of a host of an experiment: an application with its engine on TCP.
+//! The links of a host of an experiment: an application with its engine on sockets.
 //!
-//! The hosts of a run trust each other.
+//! The hosts of a run trust each other. Their links are those of [`framed`], or the connections of
+//! CometBFT (`mconn::host`).
 
 mod layer;
 
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 use samara_engine::outbox;
 use samara_engine::places::Shares;
 use samara_engine::{Driver, Engine, FrameCodec, Input, PeerIdentity};
-use tokio::net::TcpListener;
+use sha2::{Digest, Sha256};
+use tokio::net::{TcpListener, TcpStream};
 
 use self::layer::Plain;
 pub use self::layer::TOKEN_BYTES;
-use crate::hub::{Event, Hub, Limits};
+use crate::hub::{Attempted, ChannelQueue, Event, Hub, Limits, LinkLayer, Task};
 use crate::status::Closed;
 pub use crate::status::Counters;
 
@@ -59,20 +61,78 @@ pub struct Options {
     pub dial_timeout: Duration,
 }
 
-/// An application on TCP connections, each frame behind its length.
-pub struct Framed<E: Engine + 'static> {
-    hub: Hub<Plain<E>>,
+/// The links of a host, and the application behind them.
+pub trait Host<E: Engine> {
+    /// Passes a command to the application.
+    fn command(&mut self, command: E::Command);
+
+    fn dial(&mut self, host: u32);
+
+    /// Loses the link to a host, and dials it again if `again`.
+    fn disconnect(&mut self, host: u32, again: bool);
+
+    /// Handles what the engine asks for, and returns the events of the application.
+    fn settle(&mut self) -> Vec<E::Event>;
+
+    /// Waits for the next thing that happens on the links, or until a time, and handles it. Dropping
+    /// the wait loses nothing.
+    fn next(&mut self, until: Option<Instant>) -> impl Future<Output = ()>;
+
+    fn engine(&self) -> &E;
+
+    /// Returns the counters of links since the host started.
+    fn counters(&self) -> Counters;
+
+    /// Returns the counters of the outbox by lane.
+    fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)>;
+
+    /// Returns the number of copies that the outbox holds.
+    fn owed(&mut self) -> usize;
+
+    /// Ends the links as soon as they have sent what they have.
+    fn finish(self) -> impl Future<Output = ()>;
+}
+
+/// Begins to accept links of TCP, with each frame behind its length.
+pub fn framed<E: Engine + 'static>(
+    options: &Options,
+    listener: TcpListener,
+    codec: Arc<dyn FrameCodec<E::Frame>>,
+    driver: Driver<E>,
+) -> impl Host<E> + use<E> {
+    Hosting::new(options, listener, Plain::new(options, codec), Vec::new(), driver)
+}
+
+/// Returns the secret of a host's key: all hosts of a run know the names of all, and nobody else can
+/// have one.
+pub fn secret_of(token: &[u8; TOKEN_BYTES], host: u32) -> [u8; 32] {
+    let mut secret = Sha256::new();
+    secret.update(b"the key of a host of a run");
+    secret.update(token);
+    secret.update(host.to_le_bytes());
+    secret.finalize().into()
+}
+
+/// A link layer that knows hosts by their numbers.
+pub(crate) trait Numbered: LinkLayer<Name = u32> {
+    /// Greets a host that dialled.
+    fn greet(&self, stream: TcpStream, from: SocketAddr) -> Task<Attempted<Self>>;
+}
+
+/// An application on the links of any layer.
+pub(crate) struct Hosting<L: Numbered> {
+    hub: Hub<L>,
     /// Hosts to dial as soon as their links are gone.
     again: Vec<u32>,
 }
 
-impl<E: Engine + 'static> Framed<E> {
-    /// Begins to accept links.
-    pub fn new(
+impl<L: Numbered> Hosting<L> {
+    pub(crate) fn new(
         options: &Options,
         listener: TcpListener,
-        codec: Arc<dyn FrameCodec<E::Frame>>,
-        driver: Driver<E>,
+        layer: L,
+        channels: Vec<ChannelQueue>,
+        driver: Driver<L::Engine>,
     ) -> Self {
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
@@ -81,21 +141,20 @@ impl<E: Engine + 'static> Framed<E> {
             inbound: Shares::per_host(usize::MAX),
             dials_max: usize::MAX,
         };
-        let hub = Hub::new(driver, Plain::new(options, codec), Some(listener), limits, Vec::new());
-        Self { hub, again: Vec::new() }
+        Self { hub: Hub::new(driver, layer, Some(listener), limits, channels), again: Vec::new() }
     }
+}
 
-    /// Passes an input to the application.
-    pub fn command(&mut self, command: E::Command) {
+impl<L: Numbered> Host<L::Engine> for Hosting<L> {
+    fn command(&mut self, command: <L::Engine as Engine>::Command) {
         self.hub.driver.input(Input::Command(command));
     }
 
-    pub fn dial(&mut self, host: u32) {
+    fn dial(&mut self, host: u32) {
         self.hub.dial(host);
     }
 
-    /// Loses the link to a host, and dials it again if `again`.
-    pub fn disconnect(&mut self, host: u32, again: bool) {
+    fn disconnect(&mut self, host: u32, again: bool) {
         if let Some((peer, _)) = self.hub.links.of(&host) {
             if again {
                 self.again.push(host);
@@ -104,8 +163,7 @@ impl<E: Engine + 'static> Framed<E> {
         }
     }
 
-    /// Handles what the engine asks for, and returns the events of the application.
-    pub fn settle(&mut self) -> Vec<E::Event> {
+    fn settle(&mut self) -> Vec<<L::Engine as Engine>::Event> {
         self.hub.driver.fire_timers();
         self.hub.settle();
         let mut told = Vec::new();
@@ -123,44 +181,32 @@ impl<E: Engine + 'static> Framed<E> {
         told
     }
 
-    /// Waits for the next thing that happens on the links, or until a time, and handles it. Dropping
-    /// the wait loses nothing.
-    pub async fn next(&mut self, until: Option<Instant>) {
+    async fn next(&mut self, until: Option<Instant>) {
         let turn = self.hub.next(until).await;
         if let Some((stream, remote)) = self.hub.handle(turn) {
-            let doorway = Arc::clone(&self.hub.layer.doorway);
-            self.hub.greet(remote, doorway.greet(stream, remote));
+            let greeting = self.hub.layer.greet(stream, remote);
+            self.hub.greet(remote, greeting);
         }
     }
 
-    pub fn engine(&self) -> &E {
+    fn engine(&self) -> &L::Engine {
         self.hub.driver.engine()
     }
 
-    /// Returns the counters of links since the host started.
-    pub fn counters(&self) -> Counters {
+    fn counters(&self) -> Counters {
         self.hub.counters()
     }
 
-    /// Returns the counters of the outbox by lane.
-    pub fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
+    fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
         self.hub.lanes()
     }
 
-    /// Returns the number of copies that the outbox holds.
-    pub fn owed(&mut self) -> usize {
+    fn owed(&mut self) -> usize {
         self.hub.driver.outbox().pending()
     }
 
-    /// Ends the links as soon as they have sent what they have.
-    pub async fn finish(mut self) {
+    async fn finish(mut self) {
         self.hub.stop();
         self.hub.finish().await;
-    }
-}
-
-impl<E: Engine + 'static> fmt::Debug for Framed<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Framed").finish_non_exhaustive()
     }
 }
