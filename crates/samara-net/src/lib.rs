@@ -9,7 +9,7 @@
 //! | module | feature | link layer | runtime |
 //! |---|---|---|---|
 //! | `ring` | `ring` | framed TCP, open, sealed or over TLS | a member of a group |
-//! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool |
+//! | `mconn` | `mconnection` | the connections of CometBFT | the transaction pool, and with `hosted` a host of an experiment |
 //! | `mix` | `mix` | gRPC with mutual TLS | a node of a mix pool, and its scheduler |
 //! | `hosted` | `hosted` | framed TCP between processes that trust each other | a host of an experiment |
 

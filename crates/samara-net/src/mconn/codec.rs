@@ -9,6 +9,7 @@ use samara_cat::wire::{self, CatFrame, Limits};
 use samara_engine::Frame;
 
 use super::node::Channel;
+use crate::hub::ChannelQueue;
 
 /// Bodies of transactions (`MempoolChannel` in `mempool/mempool.go`).
 const BODIES: u8 = 0x30;
@@ -83,6 +84,13 @@ impl CatCodec {
     /// The channels that carry the frames of lanes.
     pub fn channels(&self) -> &[Channel] {
         &self.channels
+    }
+
+    /// The queues of a link, one for each channel.
+    pub(super) fn queues(&self) -> Vec<ChannelQueue> {
+        let queue =
+            |channel: &Channel| ChannelQueue { lanes: channel.lanes.clone(), frames_max: channel.queue };
+        self.channels.iter().map(queue).collect()
     }
 
     /// The channels that a node advertises: more than [`channels`](Self::channels) where a number

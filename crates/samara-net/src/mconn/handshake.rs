@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::codec::CatCodec;
-use super::identity::{Incompatible, NodeId, NodeInfo, NodeKey};
+use super::identity::{Incompatible, NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, Versions};
 use super::layer::Channels;
 use super::node::Options;
 use super::packets::Receiving;
@@ -39,12 +39,29 @@ pub(super) struct Peer {
 
 pub(super) struct Handshake {
     pub(super) key: NodeKey,
-    pub(super) info: NodeInfo,
+    info: NodeInfo,
     pub(super) codec: CatCodec,
     pub(super) options: Options,
 }
 
 impl Handshake {
+    /// Returns the handshake of a node that listens at this address, or only dials.
+    pub(super) fn new(key: NodeKey, codec: CatCodec, options: Options, listen: Option<SocketAddr>) -> Self {
+        let info = NodeInfo {
+            versions: Versions { p2p: P2P_VERSION, block: options.block_version, app: 0 },
+            id: key.id().to_string(),
+            // CometBFT requires an address, even of nodes that do not listen.
+            listen_addr: format!("tcp://{}", listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 1)))),
+            network: options.network.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            channels: codec.offered(),
+            moniker: options.moniker.clone(),
+            // There is no index of transactions and no RPC.
+            other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
+        };
+        Self { key, info, codec, options }
+    }
+
     pub(super) async fn dial<E: Engine<Frame = CatFrame> + 'static>(
         &self,
         host: &str,

@@ -29,6 +29,8 @@ mod codec;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+#[cfg(feature = "hosted")]
+mod hosted;
 mod identity;
 mod layer;
 mod node;
@@ -38,6 +40,8 @@ mod secret;
 mod tests;
 
 pub use codec::CatCodec;
+#[cfg(feature = "hosted")]
+pub use hosted::host;
 pub use identity::{
     AddressError, Broken, Incompatible, NodeId, NodeInfo, NodeKey, Other, PeerAddress, Versions,
 };

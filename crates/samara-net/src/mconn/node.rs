@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::codec::CatCodec;
 use super::handshake::Handshake;
-use super::identity::{NodeId, NodeInfo, NodeKey, Other, P2P_VERSION, PeerAddress, Versions, is_text};
+use super::identity::{NodeId, NodeInfo, NodeKey, PeerAddress, is_text};
 use super::layer::Channels;
-use crate::hub::{self, ChannelQueue, Hub, Limits, inbound_shares};
+use crate::hub::{self, Hub, Limits, inbound_shares};
 use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, ask, ask_later, bind, check};
 
 const REQUESTS: usize = 1024;
@@ -243,18 +243,6 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
         };
         let driver = Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?);
         let id = key.id();
-        let info = NodeInfo {
-            versions: Versions { p2p: P2P_VERSION, block: options.block_version, app: 0 },
-            id: id.to_string(),
-            // CometBFT requires an address, even of nodes that do not listen.
-            listen_addr: format!("tcp://{}", listen.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 1)))),
-            network: options.network.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            channels: codec.offered(),
-            moniker: options.moniker.clone(),
-            // There is no index of transactions and no RPC.
-            other: Other { tx_index: "off".to_owned(), rpc_address: String::new() },
-        };
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
@@ -262,13 +250,11 @@ impl<E: Engine<Frame = CatFrame> + 'static> Node<E> {
             // Each persistent peer has at most one dial at a time.
             dials_max: usize::MAX,
         };
-        let queue =
-            |channel: &Channel| ChannelQueue { lanes: channel.lanes.clone(), frames_max: channel.queue };
-        let queues = codec.channels().iter().map(queue).collect();
+        let queues = codec.queues();
         let (requests, receiver) = mpsc::channel(REQUESTS);
         let (events_in, events) = mpsc::channel(options.events);
         let events_max = options.events;
-        let layer = Channels::new(Handshake { key, info, codec, options });
+        let layer = Channels::new(Handshake::new(key, codec, options, listen));
         let hub = Hub::new(driver, layer, listener, limits, queues);
         let task = Task { hub, requests: receiver, events: events_in, events_max, stopping: None };
         tokio::spawn(task.run());

@@ -7,6 +7,8 @@ mod common;
 #[path = "../../../../../interop/go.rs"]
 mod go_program;
 mod hostile;
+#[cfg(feature = "hosted")]
+mod hosts;
 mod interop;
 mod links;
 mod network;
