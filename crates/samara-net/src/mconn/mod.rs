@@ -22,7 +22,8 @@
 //! of two connections between the same nodes both ends keep the one that the node with the smaller
 //! id dialled.
 //!
-//! `examples/pool.rs` is a network of three transaction pools in 60 lines.
+//! `examples/pool.rs` is a network of three transaction pools in 60 lines. With the feature `hosted`,
+//! `host` carries a host of an experiment.
 
 mod codec;
 #[cfg(feature = "fuzzing")]
