@@ -43,6 +43,11 @@ compiled! {
 }
 
 compiled! {
+    cometbft:
+    pool::Node,
+}
+
+compiled! {
     framed:
     Host<columns::Node<PubSub>>,
     Host<columns::Node<Forest>>,
@@ -52,6 +57,5 @@ compiled! {
     GroupMember<Federation>,
     GroupMember<Daisychain>,
     GroupMember<Jgroups>,
-    pool::Node,
     mix::Host,
 }

@@ -16,6 +16,6 @@ mod transaction;
 pub mod wire;
 
 pub use config::{Config, ConfigError, Preset, Protocol};
-pub use engine::{Cat, Command, Cx, Event, FrameKind, Ignored, Metrics, Misbehaviour};
+pub use engine::{Cat, Command, Cx, Event, FrameKind, Ignored, Metrics, Misbehaviour, WithCat};
 pub use transaction::{Transaction, TxKey};
 pub use wire::CatFrame;

@@ -5,6 +5,8 @@
 //! and in which language they talk, is the business of `samara-lab`.
 
 #[cfg(feature = "net")]
+mod cometbft;
+#[cfg(feature = "net")]
 mod framed;
 #[cfg(feature = "net")]
 mod serve;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samara_engine::{Driver, Engine, FrameCodec, Time};
-use samara_sim::App;
+use samara_sim::{App, MConnectionConfig};
 use tokio::sync::mpsc;
 
 use super::{Looked, ProtocolOf, Transport};
@@ -41,6 +41,9 @@ pub struct Place {
     pub has_limit: bool,
     /// Maximum number of unsent bytes of a socket of framed TCP.
     pub unsent_bytes: u32,
+    /// The connections of CometBFT, if the scenario has them. Their channels are those of the
+    /// application.
+    pub connection: Option<MConnectionConfig>,
 }
 
 /// The sockets of a host, and the application behind them.

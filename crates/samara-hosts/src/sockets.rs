@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
+use samara_cat::WithCat;
 use samara_engine::Engine;
 use samara_gossipsub::WithGossipSub;
 use samara_sim::{App, ConfigError, HostConfig, NodeFactory, SimConfig, Simulation};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "net")]
 use super::serve::{Open, Serve, serve};
 #[cfg(feature = "net")]
-use super::{framed, swarm};
+use super::{cometbft, framed, swarm};
 
 /// Returns the name of the protocol that two hosts agree on.
 pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
@@ -36,6 +37,13 @@ impl<A: App> Worlds<A> {
     /// Real hosts have [`Sockets::framed`].
     pub fn framed() -> Self {
         Self { simulation: Simulation::with_local_hosts, sockets: Sockets::framed() }
+    }
+}
+
+impl<A: App + WithCat> Worlds<A> {
+    /// Real hosts have [`Sockets::cometbft`].
+    pub fn cometbft() -> Self {
+        Self { simulation: Simulation::with_local_hosts, sockets: Sockets::cometbft() }
     }
 }
 
@@ -63,6 +71,8 @@ pub struct Sockets<A: App> {
 pub enum Layer {
     /// [`Sockets::framed`].
     Framed,
+    /// [`Sockets::cometbft`].
+    CometBft,
     /// [`Sockets::libp2p`].
     Libp2p,
 }
@@ -79,7 +89,7 @@ impl Layer {
     /// Returns the transports that the layer has.
     pub const fn transports(self) -> &'static [Transport] {
         match self {
-            Self::Framed => &[Transport::Tcp],
+            Self::Framed | Self::CometBft => &[Transport::Tcp],
             Self::Libp2p => &[Transport::Tcp, Transport::Quic],
         }
     }
@@ -92,6 +102,21 @@ impl<A: App> Sockets<A> {
             layer: Layer::Framed,
             #[cfg(feature = "net")]
             open: framed::open::<A>,
+            #[cfg(feature = "net")]
+            serve: serve::<A>,
+            app: PhantomData,
+        }
+    }
+}
+
+impl<A: App + WithCat> Sockets<A> {
+    /// The connections of CometBFT with the channels of the application's pool, in scenarios that
+    /// have them (`transport.connection`); else those of [`framed`](Self::framed).
+    pub fn cometbft() -> Self {
+        Self {
+            layer: Layer::CometBft,
+            #[cfg(feature = "net")]
+            open: cometbft::open::<A>,
             #[cfg(feature = "net")]
             serve: serve::<A>,
             app: PhantomData,

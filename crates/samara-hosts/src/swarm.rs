@@ -374,6 +374,7 @@ mod tests {
             transport: Transport::Tcp,
             has_limit: true,
             unsent_bytes: 0,
+            connection: None,
         };
         let hosts = Arc::new(Hosts::new(&mut place, Arc::new(NoFrames)));
         let protocol = |peer: &Keypair, is_outbound| {

@@ -50,6 +50,8 @@ pub struct Runs {
     pub(crate) check_briefing: CheckBriefing,
     pub(crate) script: ScriptOf,
     pub(crate) layer: Layer,
+    /// A key of the scenario that hosts in processes have in another form, and how it differs.
+    pub(crate) differs: Option<(&'static str, &'static str)>,
     #[cfg(feature = "hosted")]
     pub(crate) host: RunHost,
 }
@@ -67,6 +69,7 @@ impl Runs {
             check_briefing: check_briefing::<E>,
             script: script::<E>,
             layer: E::worlds().sockets.layer,
+            differs: None,
             #[cfg(feature = "hosted")]
             host: processes::host::<E>,
         }

@@ -1,9 +1,10 @@
 //! Nodes that break the rules of the protocol.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use samara_cat::config::{LaneMap, Protocol};
+use samara_cat::config::{Config, Protocol};
 use samara_cat::wire::{Kind, SeenDetails, SeenTx};
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::outbox::Lane;
@@ -25,7 +26,8 @@ pub struct Hostile {
     kind: Adversary,
     /// The time between two attacks.
     interval: Duration,
-    lanes: LaneMap,
+    /// The configuration of the node that it pretends to be.
+    config: Arc<Config>,
     peers: Vec<(PeerId, Protocol)>,
     /// Announcements that it has received or could make.
     heard: VecDeque<SeenTx>,
@@ -35,8 +37,12 @@ pub struct Hostile {
 type Cx<'a> = Context<'a, CatFrame, NodeEvent>;
 
 impl Hostile {
-    pub fn new(kind: Adversary, interval: Duration, lanes: LaneMap) -> Self {
-        Self { kind, interval, lanes, peers: Vec::new(), heard: VecDeque::new(), bodies: VecDeque::new() }
+    pub fn new(kind: Adversary, interval: Duration, config: Arc<Config>) -> Self {
+        Self { kind, interval, config, peers: Vec::new(), heard: VecDeque::new(), bodies: VecDeque::new() }
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
     }
 
     pub(super) fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Cx<'_>) {
@@ -111,14 +117,14 @@ impl Hostile {
             Protocol::Sequenced => seen.clone(),
             Protocol::Cat | Protocol::Extended => SeenTx::from(seen.key),
         };
-        owe(peer, self.lanes.announcements, seen.into(), cx);
+        owe(peer, self.config.sending.map.announcements, seen.into(), cx);
     }
 
     fn answer(&self, to: PeerId, keys: usize, cx: &mut Cx<'_>) {
         if self.kind == Adversary::Garbage {
             for _ in 0..keys {
                 let garbage = garbage(cx);
-                owe(to, self.lanes.bodies, CatFrame::tx(garbage), cx);
+                owe(to, self.config.sending.map.bodies, CatFrame::tx(garbage), cx);
             }
         }
     }
@@ -131,12 +137,12 @@ impl Hostile {
                 let known = cx.rng().chance(0.5).then(|| cx.rng().index(self.bodies.len().max(1)));
                 let known = known.and_then(|at| self.bodies.get(at).cloned());
                 let body = known.unwrap_or_else(|| garbage(cx));
-                owe(peer, self.lanes.bodies, CatFrame::tx(body), cx);
+                owe(peer, self.config.sending.map.bodies, CatFrame::tx(body), cx);
             }
             Adversary::Greedy => {
                 let at = cx.rng().index(self.heard.len().max(1));
                 if let Some(seen) = self.heard.get(at).filter(|_| protocol != Protocol::Flood) {
-                    owe(peer, self.lanes.requests, CatFrame::want(seen.key), cx);
+                    owe(peer, self.config.sending.map.requests, CatFrame::want(seen.key), cx);
                 }
             }
             Adversary::Announcer => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_cat::pool::{Admission, Application, CheckKind, PoolMetrics, Signer, Verdict};
 use samara_cat::wire::Member;
-use samara_cat::{Cat, CatFrame, Command, Event, Metrics, Misbehaviour, Transaction, TxKey};
+use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Misbehaviour, Transaction, TxKey, WithCat};
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
 use samara_sim::{App, Contents, Items};
 use samara_spec::pool::HEADER_BYTES;
@@ -354,6 +354,15 @@ impl Engine for Node {
         match self {
             Self::Honest(honest) => honest.handle(input, cx),
             Self::Hostile(hostile) => hostile.handle(input, cx),
+        }
+    }
+}
+
+impl WithCat for Node {
+    fn cat_config(&self) -> &Config {
+        match self {
+            Self::Honest(honest) => honest.cat.config(),
+            Self::Hostile(hostile) => hostile.config(),
         }
     }
 }

@@ -240,6 +240,20 @@ impl<A: Application> Cat<A> {
     }
 }
 
+/// An engine that speaks as a [`Cat`] with some configuration does: an application around one, or one
+/// that only pretends.
+///
+/// A driver with channels takes them from the configuration.
+pub trait WithCat: Engine<Frame = CatFrame> {
+    fn cat_config(&self) -> &Config;
+}
+
+impl<A: Application> WithCat for Cat<A> {
+    fn cat_config(&self) -> &Config {
+        &self.config
+    }
+}
+
 impl<A: Application> Engine for Cat<A> {
     type Frame = CatFrame;
     type Command = Command;

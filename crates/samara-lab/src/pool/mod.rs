@@ -18,7 +18,7 @@ use crate::sweep::LACKS;
 pub(crate) static FAMILY: Family = Family {
     spec: &samara_spec::pool::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
-    runs: |_| Runs::of::<run::Pooling>(),
+    runs: |scenario| Runs { differs: run::differs(scenario), ..Runs::of::<run::Pooling>() },
     draw: torture::draw,
     report: |loaded, findings| report::body(&Results::of(loaded, findings)),
     related: outcome::related,

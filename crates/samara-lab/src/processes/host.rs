@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::limits::transport;
 use super::{Listen, Moved, Order, Told, line};
 use crate::experiment::Experiment;
+use crate::network;
 use crate::run::{Course, RunError, RunOptions, lock};
 
 /// Bytes of events that wait for an answer at most, and messages of them that may wait for the
@@ -82,6 +83,7 @@ pub fn host<E: Experiment>(
             // uplink by.
             has_limit: spec.node_limit.unwrap_or(true),
             unsent_bytes: u32::try_from(spec.unsent_bytes()).unwrap_or(u32::MAX),
+            connection: network::transport(&point.scenario).connection.channels().cloned(),
         };
         let begin = (sockets.open)(place, codec).await.map_err(failed)?;
         lines.answer(&Told::<Event<E>, Counters<E>>::Ready { host: own })?;

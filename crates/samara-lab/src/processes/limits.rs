@@ -3,7 +3,7 @@
 use samara_hosts::{Layer, Transport};
 use samara_scenario::Queue;
 use samara_sim::Recovery;
-use samara_spec::{FaultKind, Scenario, TransportKind};
+use samara_spec::{ConnectionSpec, FaultKind, Scenario, TransportKind};
 
 use crate::family;
 
@@ -15,7 +15,7 @@ type Lack = (&'static str, fn(&Scenario, Layer) -> bool, &'static str);
 const LACKS: [Lack; 7] = [
     (
         "transport.kind",
-        |scenario, layer| layer == Layer::Framed && !has_transport(scenario, layer),
+        |scenario, layer| layer != Layer::Libp2p && !has_transport(scenario, layer),
         "hosts of this protocol have \"tcp\" only; set it to \"tcp\"",
     ),
     (
@@ -53,10 +53,16 @@ const LACKS: [Lack; 7] = [
 
 /// What hosts in processes have in another form, so that their figures are doubtful.
 const DIFFERS: [Lack; 1] = [(
-    "transport.connection",
-    |scenario, _| scenario.transport.connection.is_some(),
-    "hosts have plain TCP connections, without channels and encryption",
+    "transport.connection.send_rate",
+    |scenario, _| has_rates(scenario),
+    "the connections of hosts have no limit of their rate; set it and receive_rate to \"0 bit/s\" for the same in the \
+     simulator",
 )];
+
+fn has_rates(scenario: &Scenario) -> bool {
+    let rates = |connection: &ConnectionSpec| [connection.send_rate, connection.receive_rate];
+    scenario.transport.connection.as_ref().is_some_and(|spec| rates(spec).iter().any(|rate| rate.bps() > 0))
+}
 
 fn has_transport(scenario: &Scenario, layer: Layer) -> bool {
     transport(scenario.transport.kind).is_some_and(|kind| layer.transports().contains(&kind))
@@ -87,7 +93,8 @@ pub fn check(scenario: &Scenario) -> Result<(), String> {
 
 /// Returns what differs between a scenario and its run on hosts in processes.
 pub fn ignored(scenario: &Scenario) -> Vec<String> {
-    let layer = family::runs(scenario).layer;
-    let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario, layer));
-    differs.map(|(key, _, what)| format!("{key}: {what}")).collect()
+    let runs = family::runs(scenario);
+    let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario, runs.layer));
+    let differs = differs.map(|(key, _, what)| (*key, *what)).chain(runs.differs);
+    differs.map(|(key, what)| format!("{key}: {what}")).collect()
 }

@@ -7,7 +7,7 @@ use samara_engine::outbox::{LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, Time};
 use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::family::{Family, Runs, register};
-use samara_lab::processes::{Brief, Fleet, Looked, Order, Told, Transport};
+use samara_lab::processes::{Brief, Fleet, Looked, Order, Told, Transport, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on, script};
 use samara_scenario::Inputs;
 use samara_sim::{App, HostStats, NodeFactory, Record};
@@ -401,4 +401,24 @@ fn faults_that_processes_do_not_have_are_refused() {
     let faults = "[[fault]]\nkind = \"flood\"\nat = \"200 ms\"\nnodes = [1]\n";
     let error = run(faults, Fault::None).unwrap_err().to_string();
     assert!(error.starts_with("fault: hosts do not break the rules of a protocol"), "{error}");
+}
+
+#[test]
+fn what_differs_on_the_connections_of_hosts_is_named() {
+    let differs = |text: &str| -> Vec<String> {
+        let text = format!("network.nodes = 10\n{text}");
+        let loaded = load_source("pools.toml", &text, Inputs::directory("."), &Overrides::default());
+        let ignored = ignored(&loaded.unwrap().points[0].scenario);
+        ignored.iter().filter_map(|why| Some(why.split_once(": ")?.0.to_owned())).collect()
+    };
+    let unlimited = "transport.connection = { send_rate = \"0 bit/s\", receive_rate = \"0 bit/s\" }\n[pool]";
+    assert_eq!(differs(unlimited), [""; 0]);
+    assert_eq!(differs("transport.connection = {}\n[pool]"), ["transport.connection.send_rate"]);
+    let group = |preset: &str| {
+        format!("[pool]\n[[pool.group]]\nname = \"other\"\nshare = \"50 %\"\npreset = \"{preset}\"")
+    };
+    assert_eq!(differs(&group("cat-2026")), [""; 0], "frames of hosts on plain TCP need no channels");
+    for (preset, expected) in [("cat-2026", &["pool.group"][..]), ("cat-merged", &[])] {
+        assert_eq!(differs(&unlimited.replace("[pool]", &group(preset))), expected, "{preset}");
+    }
 }

@@ -139,7 +139,7 @@ pub enum Connection {
 
 impl Connection {
     /// Returns the connection's configuration, if it has channels.
-    pub(crate) const fn channels(&self) -> Option<&MConnectionConfig> {
+    pub const fn channels(&self) -> Option<&MConnectionConfig> {
         match self {
             Self::Direct | Self::Http2(_) => None,
             Self::MConnection(config) => Some(config),

@@ -50,7 +50,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     // Hosts: simulated, and on real sockets (feature `net`).
-    ("samara-hosts", &["samara-engine", "samara-gossipsub", "samara-sim", "samara-libp2p", "samara-net"]),
+    (
+        "samara-hosts",
+        &["samara-engine", "samara-gossipsub", "samara-cat", "samara-sim", "samara-libp2p", "samara-net"],
+    ),
     // Families and figures.
     (
         "samara-apps",

@@ -720,6 +720,40 @@ fn blocks_on_hosts_travel_over_quic() {
     assert_eq!(run["real"]["programs"], serde_json::json!(["samara host"]));
 }
 
+/// One host in five has the pool of 2023, and one in five is hostile. A host crashes, and another one
+/// loses its links.
+#[test]
+fn pools_on_hosts_have_the_connections_of_cometbft() {
+    let more = r#"
+[[pool.group]]
+name = "old"
+share = "20 %"
+preset = "cat-merged"
+[[pool.group]]
+name = "hostile"
+share = "20 %"
+adversary = "garbage"
+[[fault]]
+kind = "crash"
+at = "1600 ms"
+until = "2100 ms"
+nodes = [1]
+[[fault]]
+kind = "reconnect"
+at = "1800 ms"
+nodes = [2]
+"#;
+    let scenario = POOLS.replace("nodes = 5", "nodes = 10").replace("\"50 Mbit/s\"", "\"20 Mbit/s\"") + more;
+    let mut testbed = Testbed::start("pools-on-hosts", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    assert_eq!(run["real"]["programs"], serde_json::json!(["samara host"]));
+    assert!(metrics["transactions"].as_u64().is_some_and(|count| count >= 14), "{run}");
+    assert_eq!(metrics["incomplete"], 0, "{run}");
+    let doubts = run["real"]["doubts"].to_string();
+    assert!(!doubts.contains("transport.connection") && !doubts.contains("pool.group"), "{doubts}");
+}
+
 #[test]
 fn a_host_that_is_killed_fails_the_run() {
     let scenario = GROUP.replace("messages = 600", "duration = \"60 s\"");

@@ -25,6 +25,7 @@ use samara_spec::Point;
 use samara_spec::pool::Transactions;
 
 use clients::{Clients, Submission};
+pub(crate) use world::differs;
 
 /// Maximum virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 500_000_000;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use samara_apps::pool::{Honest, Hostile, Ledger, Node, signer};
+use samara_cat::config::Parameters;
 use samara_cat::pool::Signer;
-use samara_cat::{Cat, Config};
+use samara_cat::{Cat, Config, Preset};
 use samara_engine::{NodeRng, Outbox, Purpose};
 use samara_sim::{NodeFactory, identity_of};
 use samara_spec::pool::{Adversary, Transactions};
@@ -70,6 +71,18 @@ fn kinds(scenario: &Scenario) -> Vec<Kind> {
     std::iter::once(own).chain(groups).collect()
 }
 
+/// Returns the key that hosts in processes have in another form: their channels decide on protocols.
+pub(crate) fn differs(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
+    scenario.transport.connection.as_ref()?;
+    // Hostile nodes have the channels of the default.
+    let groups = scenario.part::<Transactions>().groups.iter().map(|group| group.preset.unwrap_or_default());
+    let presets: Vec<Preset> = groups.chain([scenario.part::<Parameters>().preset]).collect();
+    let is_mixed = presets.contains(&Preset::Cat) && presets.contains(&Preset::Cat2026);
+    let what = "on real channels, nodes of \"cat\" and \"cat-2026\" have only flooding in common, and those of 2026 \
+                drop what they did not ask for";
+    is_mixed.then_some(("pool.group", what))
+}
+
 /// The nodes of a run, and the protocols that pairs of them agree on.
 pub(super) struct Pools {
     pub(super) nodes: NodeFactory<Node>,
@@ -94,7 +107,7 @@ impl Pools {
             let Kind { config, adversary } = &kinds[of[host as usize]];
             let outbox = Outbox::new(config.outbox());
             if let Some((adversary, interval)) = adversary {
-                return (Node::Hostile(Hostile::new(*adversary, *interval, config.sending.map)), outbox);
+                return (Node::Hostile(Hostile::new(*adversary, *interval, Arc::clone(config))), outbox);
             }
             let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]);
             let cat = Cat::new(Arc::clone(config), &identity_of(host), ledger);
