@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -28,6 +28,9 @@ use crate::rivals::Rivals;
 use crate::run::{Done, Options, emulated, real_run, starved, unix_ns};
 use crate::wire::{self, PORT, Wire};
 
+/// Orders that may wait for a host, and the longest wait until it reads one.
+const ORDERS_MAX: usize = 1 << 12;
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Lines of hosts that may wait for the coordinator. A host that is further ahead waits.
 const LINES_MAX: usize = 1 << 18;
 /// The longest line of a host.
@@ -63,7 +66,7 @@ type Said = (u32, u64, Heard);
 /// A process of a host. Dropping it kills the process.
 struct HostProcess {
     child: Child,
-    orders: Sender<String>,
+    orders: SyncSender<String>,
     log: PathBuf,
     usage: Usage,
 }
@@ -149,7 +152,7 @@ impl<'a> Processes<'a> {
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both are pipes")
         };
-        let (orders, queue) = channel::<String>();
+        let (orders, queue) = sync_channel::<String>(ORDERS_MAX);
         let lines = self.lines.0.clone();
         // Both threads end with the process, or with this fleet.
         std::thread::spawn(move || queue.iter().try_for_each(|line| stdin.write_all(line.as_bytes())));
@@ -351,9 +354,19 @@ impl Fleet for Processes<'_> {
     }
 
     fn order(&mut self, host: u32, line: &str) -> Result<(), RunError> {
-        let process = self.hosts[host as usize].process.as_ref();
-        let passed = process.is_some_and(|process| process.orders.send(format!("{line}\n")).is_ok());
-        if passed { Ok(()) } else { Err(self.ended(host)) }
+        let (mut line, deadline) = (format!("{line}\n"), Instant::now() + READ_TIMEOUT);
+        loop {
+            let process = self.hosts[host as usize].process.as_ref();
+            line = match process.map(|process| process.orders.try_send(line)) {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(TrySendError::Full(line))) => line,
+                Some(Err(TrySendError::Disconnected(_))) | None => return Err(self.ended(host)),
+            };
+            if Instant::now() >= deadline {
+                return Err(self.failed(host, &format!("it read no orders for {READ_TIMEOUT:?}")));
+            }
+            std::thread::sleep(LOOK_EVERY / 100);
+        }
     }
 
     fn heard(&mut self, until: Time) -> Result<Option<(u32, String)>, RunError> {

@@ -869,3 +869,23 @@ fn hosts_of_go_start_again() {
     let Some(run) = testbed.results() else { return };
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
 }
+
+/// A host that reads nothing does not take the memory of the testbed.
+#[test]
+fn check_names_a_program_that_reads_no_orders() {
+    let deaf = script(
+        "check-deaf",
+        "read -r listen || exit 0\n\
+         case $listen in\n\
+         *'\"host\":0,\"address'*) echo '{\"ready\":{\"host\":0}}';;\n\
+         *'\"host\":1,\"address'*) echo '{\"ready\":{\"host\":1}}';;\n\
+         *) echo no >&2; exit 3;;\n\
+         esac\nwhile :; do sleep 1; done",
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    command.args(["host-check", "--set", "network.nodes=2", "--set", "network.topology.kind=full-mesh"]);
+    command.args(["--set", "messages.rate=20000", "--set", "messages.size=4 B"]).arg(&deaf);
+    let output = command.output().expect("the check runs");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("it read no orders for 30s"), "{said}");
+}
