@@ -18,9 +18,9 @@ class Host:
         brief = listen["brief"]
         self.own, self.token = listen["host"], bytes.fromhex(listen["token"])
         self.address, self.peers = listen["address"].split(":"), [peer.split(":") for peer in listen["peers"]]
+        if brief["transport"] != "tcp" or "messages" not in brief["application"]:
+            raise ValueError("expected a scenario of messages over TCP")
         self.dials, self.sizes = brief["dials"], brief["application"]["messages"]["bytes"]
-        if brief["transport"] != "tcp":
-            raise ValueError(f"brief.transport: found {brief['transport']}, expected tcp")
         self.links, self.seen, self.tasks, self.begin_ns = {}, set(), set(), None
         self.counts = dict.fromkeys(("frames_sent", "frames_received", "bytes_sent", "bytes_received"), 0)
         self.duplicates, self.late = 0, []

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,9 +17,11 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{HostCheckOptions, TestbedOptions};
 use crate::export::one_run;
-use crate::session::{BAR_STEPS, Session, progress_bar};
+use crate::session::{BAR_STEPS, NOT_MET, Session, progress_bar};
 use crate::{live, own_program};
 
+/// The bits of a file's mode that let somebody execute it.
+const EXECUTABLE: u32 = 0o111;
 /// The word that stands for this program.
 const SAMARA: &str = "samara";
 /// Maximum time for a host to listen.
@@ -207,8 +210,12 @@ fn programs(given: &[PathBuf], scenario: &Path, point: &Point) -> Result<Vec<Hos
             if path.as_os_str() == SAMARA {
                 return own();
             }
-            let program =
-                path.canonicalize().map_err(|error| format!("--host {}: {error}", path.display()))?;
+            let wrong = |what: &dyn std::fmt::Display| format!("--host {}: {what}", path.display());
+            let program = path.canonicalize().map_err(|error| wrong(&error))?;
+            let about = program.metadata().map_err(|error| wrong(&error))?;
+            if !about.is_file() || about.permissions().mode() & EXECUTABLE == 0 {
+                return Err(wrong(&"is no file that can be executed; see chmod(1)"));
+            }
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             with_testbed(HostProgram { name, program, arguments: Vec::new(), is_foreign: true })
         })
@@ -256,8 +263,11 @@ pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String>
     checked.map_err(|error| error.to_string())?;
     let (name, run, source) = (&programs[0].name, point.name(), &loaded.source);
     if failed > 0 {
-        let logs = directory.display();
-        return Err(format!("{name}: {failed} checks failed with {source}, run {run}; logs are in {logs}"));
+        let (logs, checks) = (directory.display(), if failed == 1 { "check" } else { "checks" });
+        crate::terminal::complain_as_program(format_args!(
+            "{name}: {failed} {checks} failed with {source}, run {run}; logs are in {logs}"
+        ));
+        return Ok(ExitCode::from(NOT_MET));
     }
     // Only a failure needs the logs.
     let _ = std::fs::remove_dir_all(&directory);

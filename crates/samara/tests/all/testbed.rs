@@ -852,6 +852,17 @@ fn check_names_what_a_program_does_wrong() {
     }
 }
 
+#[test]
+fn files_that_are_no_programs_are_named_before_anything_runs() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-program");
+    std::fs::write(&file, "text").expect("written");
+    for path in [file.as_path(), Path::new(env!("CARGO_TARGET_TMPDIR"))] {
+        let (is_right, said) = check(path);
+        assert!(!is_right && said.contains("is no file that can be executed"), "{said}");
+        assert!(!said.contains('✓'), "{said}");
+    }
+}
+
 /// Returns whether a program passes its check, and what the check says.
 fn check(program: &Path) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
