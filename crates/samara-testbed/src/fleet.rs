@@ -18,8 +18,9 @@ use samara_lab::network::Hosts;
 use samara_lab::processes::{Brief, Fleet, Listen, Order, Told, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on};
 use samara_lab::statistics::Statistics;
-use samara_sim::HostStats;
+use samara_sim::{FrameCount, HostStats};
 use samara_spec::Point;
+use samara_trace::live::Event;
 use serde::de::IgnoredAny;
 
 use crate::TestbedError;
@@ -37,6 +38,8 @@ const LINES_MAX: usize = 1 << 18;
 const LINE_BYTES_MAX: u64 = 16 << 20;
 /// The longest wait for a line before a look at interrupts and resources.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The peer name of counters that a host keeps over all its links.
+const ALL_PEERS: &str = "all peers";
 /// Maximum time for all hosts to end after a request to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the last host that listens to the start of the run, in which all learn of it.
@@ -428,6 +431,32 @@ impl Fleet for Processes<'_> {
             stats
         };
         Ok(Some(report.hosts.iter().take(self.hosts.len()).map(counted).collect()))
+    }
+
+    fn is_watched(&self) -> bool {
+        self.options.live.is_some()
+    }
+
+    fn looked(&mut self, host: u32, traffic: &HostStats, owed: u64) {
+        let Some(live) = self.options.live else { return };
+        let (at, name) = (unix_ns(), format!("host-{host}"));
+        let (up, down) = (traffic.frames_sent, traffic.frames_received);
+        let bytes = |count: FrameCount| count.payload_bytes + count.control_bytes;
+        let of = "frames".to_owned();
+        let throughput = Event::Throughput { of, total: down.frames, bytes: Some(bytes(down)) };
+        let link = Event::Link {
+            peer: ALL_PEERS.to_owned(),
+            up: true,
+            round_trip_ns: None,
+            bytes_up: Some(bytes(up)),
+            bytes_down: Some(bytes(down)),
+            queued_frames: Some(owed),
+            queued_bytes: None,
+        };
+        let queue = Event::Queue { queue: "owed copies".to_owned(), entries: owed, bytes: None };
+        for event in [throughput, link, queue] {
+            live.say_of(Some(&name), at, event);
+        }
     }
 
     fn failed(&mut self, host: u32, why: &str) -> RunError {

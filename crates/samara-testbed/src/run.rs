@@ -14,6 +14,7 @@ use samara_scenario::Inputs;
 use samara_sim::{HostStats, RivalStats};
 use samara_spec::Point;
 use samara_spec::mix::Mix;
+use samara_trace::live::LiveWriter;
 
 use crate::process::Usage;
 use crate::{HostProgram, NodeProgram, TestbedError, fleet, mix, rivals};
@@ -36,6 +37,8 @@ pub struct Options<'a> {
     pub private_network: bool,
     /// Whether the links are emulated. Otherwise hosts use plain loopback.
     pub is_emulated: bool,
+    /// Receives the counters of hosts while they run; `None` if nobody watches.
+    pub live: Option<&'a LiveWriter>,
     pub stop: &'a AtomicBool,
 }
 

@@ -156,6 +156,7 @@ fn run_all(
             ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
             is_emulated: true,
+            live: Some(&writer),
             stop: &session.stop,
         };
         let start = results.len() as u64 * BAR_STEPS;
@@ -249,6 +250,7 @@ pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String>
         ready_timeout: START_TIMEOUT,
         private_network: false,
         is_emulated: false,
+        live: None,
         stop: &stop,
     };
     let mut failed = 0;

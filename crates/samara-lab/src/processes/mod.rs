@@ -206,6 +206,14 @@ pub trait Fleet {
     /// The network has failed.
     fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError>;
 
+    /// Returns true if somebody watches the counters of hosts during the run.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// Receives the traffic of a host since its process started, and the copies that it owes.
+    fn looked(&mut self, _host: u32, _traffic: &HostStats, _owed: u64) {}
+
     /// Returns the error for a host that answered wrongly or not at all.
     fn failed(&mut self, host: u32, why: &str) -> RunError;
 }

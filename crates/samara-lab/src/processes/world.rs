@@ -18,6 +18,8 @@ use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps, with
 
 /// Time between two looks of the coordinator at the events of the hosts.
 const SLICE_NANOS: u64 = 100_000_000;
+/// Time between two looks at the counters of hosts for those who watch.
+const WATCH_NANOS: u64 = 1_000_000_000;
 /// Time in which a host must answer. It answers at once unless the machine is busy.
 const ANSWER_NANOS: u64 = 30_000_000_000;
 
@@ -207,6 +209,7 @@ struct Processes<'a, A: App> {
     setup: &'a Setup<'a>,
     briefing: Briefing,
     now: Time,
+    looked_at: Time,
     hosts: Vec<Seen<A::Counters>>,
     harms: VecDeque<(Time, u32, Harm)>,
     /// Events that nobody has observed yet.
@@ -225,6 +228,7 @@ impl<'a, A: App> Processes<'a, A> {
             fleet,
             briefing,
             now: Time::ZERO,
+            looked_at: Time::ZERO,
             hosts: (0..setup.hosts.configs.len()).map(host).collect(),
             harms: harms(setup),
             events: Vec::new(),
@@ -253,7 +257,8 @@ impl<'a, A: App> Processes<'a, A> {
         let mut due: Vec<_> = self.events.extract_if(.., |record| record.at <= until).collect();
         due.sort_by_key(|record| (record.at, record.host));
         due.into_iter().for_each(observe);
-        Ok(())
+        let is_due = until.as_nanos() >= self.looked_at.as_nanos() + WATCH_NANOS;
+        if is_due && self.fleet.is_watched() { self.look() } else { Ok(()) }
     }
 
     fn listen_until(&mut self, until: Time) -> Result<(), RunError> {
@@ -308,6 +313,7 @@ impl<'a, A: App> Processes<'a, A> {
             Told::Looked(looked) => {
                 self.silent.retain(|silent| *silent != host);
                 self.late_ms.extend(looked.late_ns.iter().map(|late| *late as f64 / 1e6));
+                self.fleet.looked(host, &traffic_of(&looked), looked.owed);
                 self.hosts[host as usize].last = Some(*looked);
             }
         }
@@ -361,6 +367,7 @@ impl<'a, A: App> Processes<'a, A> {
     }
 
     fn look(&mut self) -> Result<(), RunError> {
+        self.looked_at = self.now;
         self.ask_all(&line(&Order::<A::Command>::Look)?)
     }
 }
