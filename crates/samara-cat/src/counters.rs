@@ -12,7 +12,10 @@ macro_rules! counters {
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        ///
+        /// With serde, counters of zero may be missing: other implementations do not count everything.
         #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
         pub struct $type {
             $($(#[doc = $doc])* pub $counter: u64,)*
             $($(#[$more])* $vis $field: $kind,)*
@@ -42,4 +45,43 @@ macro_rules! counters {
     };
 }
 
-pub(crate) use counters;
+/// Declares a module for `serde(with = ...)` of arrays with an entry for each name of an enumeration:
+/// they are maps from the names of the entries that are not zero.
+macro_rules! by_name {
+    ($module:ident: $names:ty) => {
+        #[cfg(feature = "config")]
+        mod $module {
+            use std::collections::BTreeMap;
+
+            use serde::de::Error;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            use super::*;
+
+            const COUNT: usize = <$names>::ALL.len();
+
+            pub(super) fn serialize<T: Serialize + Default + PartialEq, S: Serializer>(
+                entries: &[T; COUNT],
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                let named = <$names>::ALL.iter().map(|name| name.name()).zip(entries);
+                serializer.collect_map(named.filter(|(_, entry)| **entry != T::default()).collect::<Vec<_>>())
+            }
+
+            pub(super) fn deserialize<'de, T: Deserialize<'de> + Copy + Default, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<[T; COUNT], D::Error> {
+                let mut entries = [T::default(); COUNT];
+                for (name, entry) in BTreeMap::<String, T>::deserialize(deserializer)? {
+                    let known = <$names>::from_name(&name);
+                    let known =
+                        known.ok_or_else(|| D::Error::custom(format_args!("unknown name {name:?}")))?;
+                    entries[known as usize] = entry;
+                }
+                Ok(entries)
+            }
+        }
+    };
+}
+
+pub(crate) use {by_name, counters};

@@ -195,6 +195,11 @@ pub trait World<A: App> {
     /// experiment that answers events with commands need not look more often.
     fn slice_nanos(&self) -> u64;
 
+    /// Returns how many nanoseconds before its time a command must be issued to be on time.
+    fn lead_nanos(&self) -> u64 {
+        0
+    }
+
     /// Issues a command to a host for a time. If it has passed, the command takes effect at once.
     ///
     /// # Errors

@@ -301,12 +301,12 @@ fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> S
 #[test]
 fn commands_events_and_counters_of_columns_and_messages_come_back() {
     use columns::{Command, Counts, Event};
-    assert_eq!(survives(&Command::PublishBatch { slot: 3 }), r#"{"PublishBatch":{"slot":3}}"#);
+    assert_eq!(survives(&Command::PublishBatch { slot: 3 }), r#"{"publish_batch":{"slot":3}}"#);
     survives(&Command::PublishEach { slot: 0 });
     survives(&Event::Copy { column: 1, from: 2, first: true });
     survives(&Event::Rebuilt { column: 1 });
     survives(&Event::Repaired { published: 1 });
-    assert_eq!(survives(&Event::Lost), r#""Lost""#);
+    assert_eq!(survives(&Event::Lost), r#""lost""#);
     survives(&Counts { joined: 1, targets: 2, cells: [3; 5], offences: [4; 2] });
     assert_eq!(survives(&messages::Publish(7)), "7");
     survives(&messages::Event::Delivered { message: 1, from: u32::MAX });
@@ -319,8 +319,8 @@ fn commands_events_and_counters_of_pools_come_back() {
     use pool::{Act, Block, Counters, NodeEvent};
     let transaction = Transaction::new(&b"tx+\0"[..]);
     let key = transaction.key();
-    assert_eq!(survives(&Act::Submit(transaction)), r#"{"Submit":"74782b00"}"#);
-    survives(&Act::Propose { height: 1, max_bytes: 2, max_gas: u64::MAX, compact: true });
+    assert_eq!(survives(&Act::Submit(transaction)), r#"{"submit":"74782b00"}"#);
+    survives(&Act::Propose { height: 1, max_bytes: 2, max_gas: Some(3), compact: true });
     let block = Block { height: 1, keys: [key; 2].into(), accounts: vec![(3, 4)], bytes: 5 };
     let json = survives(&Act::Commit(block.clone().into()));
     assert!(json.contains(&format!("[\"{key}\",\"{key}\"]")), "{json}");
@@ -330,14 +330,24 @@ fn commands_events_and_counters_of_pools_come_back() {
     survives(&NodeEvent::BlockComplete { height: 1 });
     survives(&NodeEvent::BlockGivenUp);
     let misbehaved = survives(&NodeEvent::Misbehaved(Misbehaviour::TooManyTxs));
-    assert_eq!(misbehaved, r#"{"Misbehaved":"too_many_txs"}"#);
+    assert_eq!(misbehaved, r#"{"misbehaved":"too_many_txs"}"#);
     let mut counters = Counters { keys: 1, ..Counters::default() };
     counters.engine.bodies_received = 2;
     *counters.engine.ignored_mut(Ignored::BlockKnown) = 3;
     *counters.engine.received_mut(samara_cat::FrameKind::Txs) = Tally { copies: 4, bytes: 5 };
     *counters.pool.refused_mut(Cause::Full) = 6;
-    survives(&counters);
-    for wrong in [r#"{"Refused":"00"}"#, r#"{"Refused":"0"}"#, r#"{"Refused":"é0"}"#, r#"{"Refused":7}"#] {
+    let json = survives(&counters);
+    assert!(
+        json.contains(r#""received":{"txs":{"copies":4,"bytes":5}},"ignored":{"block_known":3}"#),
+        "{json}"
+    );
+    // Programs of others leave out what they do not count.
+    let read = |json: &str| serde_json::from_str::<Counters>(json);
+    assert_eq!(read(r#"{"keys":1}"#).ok(), Some(Counters { keys: 1, ..Counters::default() }));
+    for wrong in [r#"{"other":1}"#, r#"{"pool":{"other":1}}"#, r#"{"engine":{"sent":{"other":{}}}}"#] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+    for wrong in [r#"{"refused":"00"}"#, r#"{"refused":"0"}"#, r#"{"refused":"é0"}"#, r#"{"refused":7}"#] {
         assert!(serde_json::from_str::<NodeEvent>(wrong).is_err(), "{wrong}");
     }
     assert!(serde_json::from_str::<TxKey>(&format!("\"{}\"", "0g".repeat(32))).is_err());
@@ -361,7 +371,7 @@ fn commands_events_and_counters_of_groups_and_mixes_come_back() {
     survives(&Counters { engine: Counts { ignored, ..Counts::default() }, totals });
 
     use mix::{Checked, RoundEvent, WorkSpan};
-    assert_eq!(survives(&mix::Act::Submit(7)), r#"{"Submit":7}"#);
+    assert_eq!(survives(&mix::Act::Submit(7)), r#"{"submit":7}"#);
     survives(&mix::Act::Begin);
     let span = WorkSpan { host: 1, core: 2, round: 3, phase: Some(Phase::Reveal), from: 4, to: 5 };
     for event in [

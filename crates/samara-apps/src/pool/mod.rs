@@ -264,7 +264,8 @@ pub enum Act {
     Propose {
         height: u64,
         max_bytes: u64,
-        max_gas: u64,
+        /// `None` for no limit.
+        max_gas: Option<u64>,
         /// Whether the node also sends the block's keys to its peers, if its configuration has
         /// compact blocks.
         compact: bool,
@@ -314,7 +315,10 @@ pub enum NodeEvent {
 
 /// The counters of a node since its process started, and the sizes of its tables. A hostile node
 /// counts nothing.
+///
+/// Programs of others leave out what they do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Counters {
     pub engine: Metrics,
     pub pool: PoolMetrics,
@@ -408,6 +412,7 @@ impl Honest {
 
     fn handle(&mut self, input: Input<CatFrame, Act>, cx: &mut Context<'_, CatFrame, NodeEvent>) {
         if let Input::Command(Act::Propose { height, max_bytes, max_gas, compact }) = input {
+            let max_gas = max_gas.unwrap_or(u64::MAX);
             cx.emit(NodeEvent::Proposed(Arc::new(self.block(height, max_bytes, max_gas))));
             if !compact {
                 return;
@@ -427,6 +432,7 @@ impl Honest {
             Input::Timer(token) => Input::Timer(token),
             Input::Command(Act::Submit(tx)) => Input::Command(Command::Submit(tx)),
             Input::Command(Act::Propose { height, max_bytes, max_gas, .. }) => {
+                let max_gas = max_gas.unwrap_or(u64::MAX);
                 Input::Command(Command::Propose { height, max_bytes, max_gas })
             }
             Input::Command(Act::Commit(block)) => {

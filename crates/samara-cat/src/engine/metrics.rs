@@ -2,7 +2,7 @@
 
 use samara_engine::outbox::Tally;
 
-use crate::counters::counters;
+use crate::counters::{by_name, counters};
 use crate::wire::CatFrame;
 
 samara_engine::names! {
@@ -86,6 +86,9 @@ impl FrameKind {
     }
 }
 
+by_name!(by_kind: FrameKind);
+by_name!(by_cause: Ignored);
+
 counters! {
     /// Counters of one node since its start. Counters of the pool are in
     /// [`PoolMetrics`](crate::pool::PoolMetrics).
@@ -141,8 +144,11 @@ counters! {
         pub refused_bodies: u64,
         /// Other frames that found their queue full.
         pub refused_frames: u64,
+        #[cfg_attr(feature = "config", serde(with = "by_kind"))]
         sent: [Tally; FrameKind::ALL.len()],
+        #[cfg_attr(feature = "config", serde(with = "by_kind"))]
         received: [Tally; FrameKind::ALL.len()],
+        #[cfg_attr(feature = "config", serde(with = "by_cause"))]
         ignored: [u64; Ignored::ALL.len()],
     }
 }

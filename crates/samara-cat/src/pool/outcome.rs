@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::TxKey;
-use crate::counters::counters;
+use crate::counters::{by_name, counters};
 
 /// The result of adding a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +115,8 @@ impl Refusal {
     }
 }
 
+by_name!(by_cause: Cause);
+
 counters! {
     /// Counters of a pool since its creation. `mempool_size` and `mempool_size_bytes` of
     /// celestia-core are [`Pool::len`](super::Pool::len) and [`Pool::bytes`](super::Pool::bytes).
@@ -135,6 +137,7 @@ counters! {
         /// Completed rechecks of transactions in the pool
         rechecks = "recheck_times",
     } and {
+        #[cfg_attr(feature = "config", serde(with = "by_cause"))]
         refused: [u64; Cause::ALL.len()],
     }
 }

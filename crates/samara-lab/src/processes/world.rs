@@ -18,6 +18,8 @@ use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps, with
 
 /// Time between two looks of the coordinator at the events of the hosts.
 const SLICE_NANOS: u64 = 100_000_000;
+/// Time in which a command reaches its host, also if the machine is busy.
+const LEAD_NANOS: u64 = 200_000_000;
 /// Time between two looks at the counters of hosts for those who watch.
 const WATCH_NANOS: u64 = 1_000_000_000;
 /// Time in which a host must answer. It answers at once unless the machine is busy.
@@ -410,6 +412,10 @@ impl<A: App> World<A> for Processes<'_, A> {
 
     fn slice_nanos(&self) -> u64 {
         SLICE_NANOS
+    }
+
+    fn lead_nanos(&self) -> u64 {
+        LEAD_NANOS
     }
 
     fn command(&mut self, at: Time, host: u32, command: A::Command) -> Result<(), RunError> {

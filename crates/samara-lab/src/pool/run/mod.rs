@@ -1,5 +1,6 @@
 //! A run with transactions that clients submit, and blocks that remove them from the pools.
 
+mod brief;
 mod clients;
 mod world;
 
@@ -23,6 +24,7 @@ use crate::run::{Progress, QUIET_NANOS, RunError, since};
 use samara_scenario::topology::Graph;
 use samara_spec::Point;
 use samara_spec::pool::Transactions;
+use serde_json::Value;
 
 use clients::{Clients, Submission};
 pub(crate) use world::differs;
@@ -228,7 +230,7 @@ impl Pooling {
         let act = Act::Propose {
             height: self.height,
             max_bytes: self.workload.block_size.bytes(),
-            max_gas: self.workload.block_gas.unwrap_or(u64::MAX),
+            max_gas: self.workload.block_gas,
             compact,
         };
         world.command(Time::from_nanos(now), proposer, act)?;
@@ -333,6 +335,11 @@ impl Experiment for Pooling {
         Some(self.network.protocols())
     }
 
+    fn brief(&self, host: u32) -> Result<Value, Problem> {
+        let Self { network, workload, measured, .. } = self;
+        brief::of(&measured.point.scenario, workload, &measured.hosts, (host, network.group_of(host)))
+    }
+
     fn codec(&self) -> Option<FramesCodec<Node>> {
         Some(Arc::new(Wire))
     }
@@ -371,7 +378,7 @@ impl Experiment for Pooling {
         let waited = now.checked_sub(self.commit_at).map(|waited| waited.max(ANSWER_SLICE_NANOS));
         let slice = waited.unwrap_or(SLICE_NANOS - now % SLICE_NANOS);
         let next = milestones.into_iter().filter(|at| *at > now).fold(now + slice, u64::min);
-        self.submit(next, world)?;
+        self.submit(next + world.lead_nanos(), world)?;
         Ok(Step::Until(Time::from_nanos(next)))
     }
 

@@ -83,6 +83,11 @@ pub(crate) fn differs(scenario: &Scenario) -> Option<(&'static str, &'static str
     is_mixed.then_some(("pool.group", what))
 }
 
+/// Returns the number of signers that applications know.
+pub(super) fn signers(workload: &Transactions, nodes: usize) -> u32 {
+    if workload.signed { Clients::signer_count(workload, nodes) } else { 0 }
+}
+
 /// The nodes of a run, and the protocols that pairs of them agree on.
 pub(super) struct Pools {
     pub(super) nodes: NodeFactory<Node>,
@@ -99,8 +104,7 @@ impl Pools {
         let kind_of: Arc<[usize]> = roles.map(|role| role.map_or(0, |role| role + 1)).collect();
         let names = protocols(&kinds).into();
         let nodes = plan.nodes() as usize;
-        let signers = if workload.signed { Clients::signer_count(workload, nodes) } else { 0 };
-        let signers: Arc<[Signer]> = (0..signers).map(signer).collect();
+        let signers: Arc<[Signer]> = (0..signers(workload, nodes)).map(signer).collect();
         let validation = plan.network().hosts.validation.clone();
         let of = Arc::clone(&kind_of);
         let node = move |host: u32| {
@@ -115,6 +119,11 @@ impl Pools {
             (Node::Honest(Box::new(Honest::new(cat))), outbox)
         };
         Self { nodes: Arc::new(node), kind_of, names }
+    }
+
+    /// Returns the group of a host, an index into the scenario's groups.
+    pub(super) fn group_of(&self, host: u32) -> Option<usize> {
+        self.kind_of[host as usize].checked_sub(1)
     }
 
     pub(super) fn protocols(&self) -> ProtocolOf {

@@ -1,0 +1,1 @@
+../go-host/lines.go
