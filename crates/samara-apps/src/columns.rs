@@ -10,13 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_baselines::{Baseline, Event as BaselineEvent, Forest, PubSub};
+use samara_engine::hostile::Misconduct;
 use samara_engine::outbox::Schedule;
 use samara_engine::{
     Context, Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken, Topic,
 };
 use samara_gossipsub::rpc::{Message, MessageId};
 use samara_gossipsub::{GossipSub, Piece};
-use samara_sim::{Contents, Items, Misconduct};
+use samara_sim::{Contents, Items};
 use samara_spec::columns::{Columns, PieceTopics};
 use serde::{Deserialize, Serialize};
 

@@ -9,6 +9,7 @@ pub mod config;
 #[cfg(feature = "driver")]
 mod driver;
 mod engine;
+pub mod hostile;
 mod keyed;
 mod names;
 #[cfg(feature = "config")]

@@ -7,14 +7,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
+pub use samara_engine::hostile::Forge;
 use samara_engine::units::Size;
 use samara_engine::{Engine, FrameCodec, NodeRng, Time};
 pub use samara_hosts::{ProtocolOf, Worlds};
 use samara_scenario::Inputs;
 use samara_scenario::topology::Graph;
 use samara_sim::{
-    App, Arrivals, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostStats, Misconduct, NodeFactory,
-    Record,
+    App, Arrivals, ConnectionStats, FRAME_BYTES_MAX, GateStats, Hop, HostStats, NodeFactory, Record,
 };
 use samara_spec::{Checks, Point, Scenario};
 use serde::Serialize;
@@ -30,9 +30,6 @@ use crate::torture::Broken;
 
 /// The dotted key of an invalid value, and the reason.
 pub type Problem = (String, String);
-
-/// Returns what a hostile host sends in place of a frame.
-pub type Forge<F> = Box<dyn Fn(Misconduct, &F, &mut NodeRng) -> Option<F> + Send + Sync>;
 
 /// The encoding of the frames of an application.
 pub type FramesCodec<A> = Arc<dyn FrameCodec<<A as Engine>::Frame>>;

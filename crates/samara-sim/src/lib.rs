@@ -11,7 +11,6 @@ mod explain;
 mod fq_codel;
 mod gateway;
 mod host;
-mod hostile;
 mod link;
 mod node;
 mod packet;
@@ -35,7 +34,6 @@ pub use explain::{
 };
 pub use fq_codel::{Dropped, FqLine, Queued, hash_of};
 pub use gateway::GateStats;
-pub use hostile::Misconduct;
 pub use node::Record;
 pub use rival::{CALL_PACKETS_PER_S, CALL_PAYLOAD_BYTES, RivalKind, RivalStats};
 pub use simulation::{AnySimulation, NodeFactory, Simulation, digest_of};

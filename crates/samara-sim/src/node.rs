@@ -5,10 +5,10 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use samara_engine::hostile::{Forge, Hostile, Misconduct};
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
 use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
 
-use crate::hostile::{Forge, Hostile, Misconduct};
 use crate::shard::lock;
 
 /// An event that a node emitted to its application.
@@ -81,15 +81,9 @@ impl<N: Engine> Typed<N> {
         &mut self,
         mut pop: impl FnMut(&mut Outbox<N::Frame>) -> Option<Outgoing<N::Frame>>,
     ) -> Option<Outgoing<N::Frame>> {
-        loop {
-            let copy = pop(&mut self.outbox)?;
-            let leaves = match &mut self.hostile {
-                None => Some(copy),
-                Some(hostile) => hostile.twist(copy),
-            };
-            if let Some(copy) = leaves {
-                return Some(copy);
-            }
+        match &mut self.hostile {
+            None => pop(&mut self.outbox),
+            Some(hostile) => hostile.next(&mut self.outbox, pop),
         }
     }
 }
@@ -147,8 +141,8 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
     }
 
     fn misbehave(&mut self, what: Misconduct, strength: f64, (rng, peers): (NodeRng, Vec<PeerId>)) {
-        let hostile = self.hostile.get_or_insert_with(|| Box::new(Hostile::new(rng, peers, &self.forge)));
-        hostile.set(what, strength);
+        let hostile = || Box::new(Hostile::new(rng, peers, self.forge.get().cloned()));
+        self.hostile.get_or_insert_with(hostile).set(what, strength);
     }
 
     fn set_mark(&mut self, mark: u8) {

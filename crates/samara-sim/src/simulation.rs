@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
-use samara_engine::{Engine, Frame, FrameCodec, MessageKey, NodeRng, Outbox, Time};
+use samara_engine::hostile::{Forge, Misconduct};
+use samara_engine::{Engine, Frame, FrameCodec, MessageKey, Outbox, Time};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
 use crate::distributed::{RankError, Ranks};
@@ -15,7 +16,6 @@ use crate::error::ConfigError;
 use crate::explain::{Arrivals, Contents, Describe, Recorder};
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
-use crate::hostile::{Forge, Misconduct};
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::rival::{RivalKind, RivalStats};
@@ -129,14 +129,10 @@ impl<N: Engine> Simulation<N> {
         self.schedule(at, host, Action::Command(Box::new(command)));
     }
 
-    /// Sets, once, which false frame hosts send in place of another one under
-    /// [`Misconduct::Claim`] and [`Misconduct::Invent`]; `None` if none. Without it, frames stay as they
-    /// are.
-    pub fn set_forge(
-        &mut self,
-        forge: impl Fn(Misconduct, &N::Frame, &mut NodeRng) -> Option<N::Frame> + Send + Sync + 'static,
-    ) {
-        let _ = self.forge.set(Box::new(forge));
+    /// Sets, once and before the first misconduct, which false frame hosts send in place of another one
+    /// under [`Misconduct::Claim`] and [`Misconduct::Invent`]. Without it, frames stay as they are.
+    pub fn set_forge(&mut self, forge: Forge<N::Frame>) {
+        let _ = self.forge.set(forge);
     }
 
     /// Simulates everything before `until` and passes the events of nodes to `observer`, ordered by

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
+use samara_engine::hostile::Misconduct;
 use samara_engine::outbox::Schedule;
 use samara_engine::{Context, NodeRng, PeerId, Purpose, TimerToken, Topic, derive_seed};
 use samara_gossipsub::partial::ethereum::{self, PART_BYTES, PartialColumns};
 use samara_gossipsub::partial::{Bits, Content, Format};
 use samara_gossipsub::rpc::{Message, Partial, Rpc, RpcFrame};
 use samara_gossipsub::{Acceptance, Event as GossipEvent, GossipSub};
-use samara_sim::{Items, Misconduct};
+use samara_sim::Items;
 use samara_spec::columns::{Cells, Columns, PushedCells};
 
 use super::{Arrival, Blocks, ColumnId, Event, Spreading};

@@ -463,7 +463,7 @@ where
     }
 
     fn forge(&self) -> Option<Forge<E::Frame>> {
-        Some(Box::new(E::forge))
+        Some(Arc::new(E::forge))
     }
 
     fn brief(&self, host: u32) -> Result<Value, Problem> {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use samara_engine::hostile::Misconduct;
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{App, HostConfig, Misconduct, RivalKind, SimConfig};
+use samara_sim::{App, HostConfig, RivalKind, SimConfig};
 use samara_spec::{Direction, FaultKind, Point, Scenario};
 
 use super::net::Net;

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
+use samara_engine::hostile::Misconduct;
 use samara_engine::outbox::{Dispatch, Outgoing, Room};
 use samara_engine::uplink::Limit;
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
@@ -16,7 +17,6 @@ use crate::config::{NicDiscipline, SimConfig};
 use crate::downlink::{Downlink, nanos_per_byte};
 use crate::explain::{Carried, Cause, Describe, Recorder, Trigger};
 use crate::fq_codel::FqLine;
-use crate::hostile::Misconduct;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Node, Order};
 use crate::packet::{Packet, take_arrivals};

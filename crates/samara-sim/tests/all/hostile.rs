@@ -1,8 +1,11 @@
 //! Hosts that break the rules.
 
+use std::sync::Arc;
+
 use crate::common::*;
+use samara_engine::hostile::{Forge, Misconduct};
 use samara_engine::{NodeRng, Time};
-use samara_sim::{Misconduct, Simulation, Transport};
+use samara_sim::{Simulation, Transport};
 
 /// Returns two hosts with a link, the first of which misbehaves from the start on.
 fn misbehaving(what: Misconduct, strength: f64) -> Simulation<Talker> {
@@ -73,13 +76,13 @@ fn a_flood_has_a_limit() {
 
 #[test]
 fn false_frames_are_those_of_the_simulation() {
-    let forge = |what, blob: &Blob, _: &mut NodeRng| match what {
+    let forge: Forge<Blob> = Arc::new(|what, blob: &Blob, _: &mut NodeRng| match what {
         Misconduct::Claim if blob.id.is_multiple_of(2) => None,
         Misconduct::Claim => Some(Blob { id: 100 + blob.id, ..blob.clone() }),
         _ => Some(Blob { id: 1000, ..blob.clone() }),
-    };
+    });
     let mut sim = misbehaving(Misconduct::Claim, 1.0);
-    sim.set_forge(forge);
+    sim.set_forge(Arc::clone(&forge));
     say(&mut sim, 0..4);
     assert_eq!(ids(&heard(&mut sim)), [101, 103]);
     let mut sim = misbehaving(Misconduct::Invent, 3.0);
