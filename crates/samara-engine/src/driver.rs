@@ -1,10 +1,12 @@
 //! An engine, its outbox and its timers on the machine's clock.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::{Context, Effects, Engine, Input, LinkRequest, NodeRng, Outbox, Time, TimerToken};
+use crate::hostile::{Forge, Hostile, Misconduct};
+use crate::outbox::Outgoing;
+use crate::{Context, Effects, Engine, Frame, Input, LinkRequest, NodeRng, Outbox, PeerId, Time, TimerToken};
 
 /// A timer that fires later than this shows that the process was suspended.
 const STALL_MIN: Duration = Duration::from_millis(100);
@@ -22,6 +24,29 @@ pub struct Driver<E: Engine> {
     started: Instant,
     /// The engine's clock at its last reading.
     last: Time,
+    /// Set if the host breaks the rules at some time.
+    hostile: Option<Box<Planned<E::Frame>>>,
+}
+
+/// A host that breaks the rules, and when it does.
+#[derive(Debug)]
+struct Planned<F> {
+    hostile: Hostile<F>,
+    /// The strengths of misconducts, in the order of the times from which they hold.
+    plan: VecDeque<(Time, Misconduct, f64)>,
+}
+
+impl<F: Frame> Planned<F> {
+    /// Returns the host as it is at this time.
+    fn at(&mut self, now: Time) -> &mut Hostile<F> {
+        while let Some((at, what, strength)) = self.plan.front().copied()
+            && at <= now
+        {
+            self.plan.pop_front();
+            self.hostile.set(what, strength);
+        }
+        &mut self.hostile
+    }
 }
 
 impl<E: Engine> Driver<E> {
@@ -42,6 +67,7 @@ impl<E: Engine> Driver<E> {
             timers_set: 0,
             started,
             last: at,
+            hostile: None,
         };
         driver.with_at(at, |engine, cx| engine.handle(Input::Start, cx));
         driver
@@ -64,6 +90,19 @@ impl<E: Engine> Driver<E> {
         self.last
     }
 
+    /// Makes the host break the rules: each misconduct has its strength from a time of the engine's clock
+    /// on, and 0 ends it ([`Hostile::set`]). Call it before the first link is up.
+    pub fn misbehave(
+        &mut self,
+        mut plan: Vec<(Time, Misconduct, f64)>,
+        forge: Option<Forge<E::Frame>>,
+        rng: NodeRng,
+    ) {
+        plan.sort_by_key(|(at, ..)| *at);
+        let hostile = Hostile::new(rng, Vec::new(), forge);
+        self.hostile = Some(Box::new(Planned { hostile, plan: plan.into() }));
+    }
+
     /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
@@ -74,9 +113,38 @@ impl<E: Engine> Driver<E> {
         &mut self.outbox
     }
 
+    /// Returns the next copy that `pop` takes out of the outbox, as it leaves the host.
+    pub fn pop(
+        &mut self,
+        mut pop: impl FnMut(&mut Outbox<E::Frame>) -> Option<Outgoing<E::Frame>>,
+    ) -> Option<Outgoing<E::Frame>> {
+        match &mut self.hostile {
+            None => pop(&mut self.outbox),
+            Some(planned) => planned.at(self.last).next(&mut self.outbox, pop),
+        }
+    }
+
+    /// Returns a frame that passes the outbox by, as it leaves the host; `None` if nothing does.
+    pub fn leaving(&mut self, peer: PeerId, frame: E::Frame) -> Option<E::Frame> {
+        match &mut self.hostile {
+            None => Some(frame),
+            Some(planned) => planned.at(self.last).twist(peer, frame),
+        }
+    }
+
     /// Passes an input to the engine.
     pub fn input(&mut self, input: Input<E::Frame, E::Command>) {
-        self.with(|engine, cx| engine.handle(input, cx));
+        let now = self.now();
+        if let Some(planned) = &mut self.hostile {
+            let hostile = planned.at(now);
+            match &input {
+                Input::LinkUp { peer, .. } => hostile.link_up(*peer),
+                Input::LinkDown { peer } => hostile.link_down(*peer),
+                Input::Frame { frame, .. } => hostile.received(now, frame, &mut self.outbox),
+                _ => {}
+            }
+        }
+        self.with_at(now, |engine, cx| engine.handle(input, cx));
     }
 
     /// Calls a method of the engine that needs a context.
@@ -125,6 +193,9 @@ impl<E: Engine> Driver<E> {
 
     /// Takes the links that the engine wants opened or closed.
     pub fn take_links(&mut self) -> Vec<LinkRequest> {
+        if let Some(planned) = &mut self.hostile {
+            planned.hostile.close(&mut self.effects);
+        }
         std::mem::take(&mut self.effects.links)
     }
 }

@@ -530,8 +530,10 @@ impl<L: LinkLayer> Hub<L> {
                 while (link.in_flight == 0 || link.in_flight < budget)
                     && channel.is_none_or(|channel| (link.queued[at] as usize) < channel.frames_max)
                     && let Some(copy) = match channel {
-                        None => self.driver.outbox().pop_for(now, peer),
-                        Some(channel) => self.driver.outbox().pop_lanes_for(now, peer, &channel.lanes),
+                        None => self.driver.pop(|outbox| outbox.pop_for(now, peer)),
+                        Some(channel) => {
+                            self.driver.pop(|outbox| outbox.pop_lanes_for(now, peer, &channel.lanes))
+                        }
                     }
                 {
                     if let Some(queued) = link.queued.get_mut(at) {

@@ -118,7 +118,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
         }
         while let Some(handle) = self.ready.pop() {
             while self.has_room(handle, budget) {
-                let Some(copy) = self.driver.outbox().pop_for(now, handle) else { break };
+                let Some(copy) = self.driver.pop(|outbox| outbox.pop_for(now, handle)) else { break };
                 self.hand_over(now, copy);
             }
             // A copy that leaves can release a copy for another link.
@@ -135,7 +135,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
         while has_meters && let Some(handle) = self.ready.pop() {
             while self.uplink.as_ref().is_some_and(Uplink::passes_urgent)
                 && self.has_room(handle, budget)
-                && let Some(copy) = self.driver.outbox().pop_urgent_for(now, handle)
+                && let Some(copy) = self.driver.pop(|outbox| outbox.pop_urgent_for(now, handle))
             {
                 self.hand_over(now, copy);
             }
@@ -157,7 +157,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
                 let peer = peer.and_then(|peer| peers.get(&peer));
                 peer.map_or(Room::NONE, |peer| peer.room(budget, is_full))
             };
-            let Some(copy) = self.driver.outbox().pop(now, room) else { return };
+            let Some(copy) = self.driver.pop(|outbox| outbox.pop(now, room)) else { return };
             self.hand_over(now, copy);
         }
     }
@@ -267,7 +267,8 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     fn greet(&mut self, peer_id: PeerId, id: ConnectionId, protocol: &StreamProtocol) {
         let Some(handle) = self.handle(&peer_id) else { return };
         let Some(info) = self.info(&peer_id, id, protocol) else { return };
-        let greeting = self.gossip(|engine, cx| engine.greeting(handle, info, cx));
+        let greeting = self.gossip(|engine, cx| engine.greeting(handle, info, cx)).into_iter();
+        let greeting: Vec<_> = greeting.filter_map(|frame| self.driver.leaving(handle, frame)).collect();
         let report = self.options.report_frames;
         let Some(connection) = self.connection(&peer_id, id) else { return };
         connection.writable = true;
