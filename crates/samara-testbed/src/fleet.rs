@@ -26,7 +26,7 @@ use serde::de::IgnoredAny;
 use crate::TestbedError;
 use crate::process::{Usage, tail};
 use crate::rivals::Rivals;
-use crate::run::{Done, Options, emulated, real_run, starved, unix_ns};
+use crate::run::{Done, Options, emulated, program_of, real_run, starved, unix_ns};
 use crate::wire::{self, PORT, Wire};
 
 /// Orders that may wait for a host, and the longest wait until it reads one.
@@ -131,7 +131,7 @@ impl<'a> Processes<'a> {
     }
 
     fn program(&self, host: u32) -> &'a HostProgram {
-        &self.options.hosts[host as usize % self.options.hosts.len()]
+        program_of(self.options.hosts, host)
     }
 
     /// Starts a process for a host, which waits for orders.

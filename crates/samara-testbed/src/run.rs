@@ -77,7 +77,10 @@ pub fn check(point: &Point, inputs: &Inputs, programs: &[HostProgram]) -> Result
         match (scenario.find::<Mix>(), foreign) {
             (None, None) => processes::check(scenario),
             (None, Some(program)) => processes::check(scenario).and_then(|()| {
-                let briefing = check_programs(point, RunOptions::new(1, inputs));
+                let is_foreign = |host| program_of(programs, host).is_foreign;
+                let briefing = processes::check_foreign(point, is_foreign).and_then(|()| {
+                    check_programs(point, RunOptions::new(1, inputs)).map_err(|why| why.to_string())
+                });
                 briefing.map_err(|why| format!("--host {}: {why}", program.name))
             }),
             (Some(_), None) => mix::possible(scenario),
@@ -88,6 +91,11 @@ pub fn check(point: &Point, inputs: &Inputs, programs: &[HostProgram]) -> Result
         }
     });
     checked.map_err(TestbedError::Scenario)
+}
+
+/// Returns the program of a host: hosts use these in turn.
+pub(crate) fn program_of(programs: &[HostProgram], host: u32) -> &HostProgram {
+    &programs[host as usize % programs.len()]
 }
 
 /// Returns the hosts of the network of a point.

@@ -96,7 +96,13 @@ pub fn host<E: Experiment>(
         let rng = NodeRng::from_entropy(getrandom::fill).map_err(failed)?;
         let at = if restart { Time::ZERO + start.elapsed() } else { Time::ZERO };
         let (engine, outbox) = factory(own);
-        let links = begin(Driver::since(start, at, engine, outbox, rng)).map_err(failed)?;
+        let mut driver = Driver::since(start, at, engine, outbox, rng);
+        let misconduct = setup.misconduct(own);
+        if !misconduct.is_empty() {
+            let rng = NodeRng::from_entropy(getrandom::fill).map_err(failed)?;
+            driver.misbehave(misconduct, experiment.forge(), rng);
+        }
+        let links = begin(driver).map_err(failed)?;
         let (requests, queue) = mpsc::channel(ORDERS_MAX);
         let answers = lines.clone();
         let asking = std::thread::Builder::new().name("orders".to_owned());

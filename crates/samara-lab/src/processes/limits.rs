@@ -3,9 +3,9 @@
 use samara_hosts::{Layer, Transport};
 use samara_scenario::Queue;
 use samara_sim::Recovery;
-use samara_spec::{ConnectionSpec, FaultKind, Scenario, TransportKind};
+use samara_spec::{ConnectionSpec, FaultKind, Point, Scenario, TransportKind};
 
-use crate::family;
+use crate::{family, network};
 
 /// A part of scenarios that exists in the simulator only: its key, whether a scenario has it, and what
 /// to do.
@@ -30,9 +30,8 @@ const LACKS: [Lack; 7] = [
     ),
     (
         "fault",
-        |scenario, _| !scenario.faults.iter().all(|fault| has(fault.kind)),
-        "hosts do not break the rules of a protocol, and have no second node behind their router: such kinds exist in \
-         the simulator only; remove them",
+        |scenario, _| scenario.faults.iter().any(|fault| fault.kind == FaultKind::Node),
+        "second nodes (\"node\") exist in the simulator only; remove them",
     ),
     (
         "network.regions.gateway",
@@ -77,10 +76,6 @@ pub(super) fn transport(kind: TransportKind) -> Option<Transport> {
     }
 }
 
-fn has(kind: FaultKind) -> bool {
-    !kind.is_hostile() && kind != FaultKind::Node
-}
-
 /// Checks that hosts in processes have everything of a scenario.
 ///
 /// # Errors
@@ -89,6 +84,20 @@ pub fn check(scenario: &Scenario) -> Result<(), String> {
     let layer = family::runs(scenario).layer;
     let lack = LACKS.iter().find(|(_, is_wanted, _)| is_wanted(scenario, layer));
     lack.map_or(Ok(()), |(key, _, what)| Err(format!("{key}: {what}, or use samara run")))
+}
+
+/// Checks that no program of others has to break the rules of its protocol.
+///
+/// # Errors
+/// Names the first such host, and the way out.
+pub fn check_foreign(point: &Point, is_foreign: impl Fn(u32) -> bool) -> Result<(), String> {
+    let host = network::hostile(&point.scenario, point.seed).find(|host| is_foreign(*host));
+    host.map_or(Ok(()), |host| {
+        Err(format!(
+            "fault: host {host} is to break the rules of its protocol, but programs of others keep them; choose hosts \
+             of Samara's in fault.nodes"
+        ))
+    })
 }
 
 /// Returns what differs between a scenario and its run on hosts in processes.

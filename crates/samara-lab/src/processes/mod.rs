@@ -36,7 +36,7 @@ use crate::run::RunError;
 
 #[cfg(feature = "hosted")]
 pub use host::{Input, host};
-pub use limits::{check, ignored};
+pub use limits::{check, check_foreign, ignored};
 pub use samara_hosts::{Looked, Transport};
 pub(crate) use script::script;
 pub use script::{Script, ScriptOf};

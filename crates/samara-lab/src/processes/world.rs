@@ -9,7 +9,7 @@ use samara_spec::{Direction, FaultKind, Point};
 use serde_json::Value;
 
 use super::limits::transport;
-use super::{Brief, Dial, Fleet, Looked, Order, Told, check, line};
+use super::{Brief, Dial, Fleet, Looked, Order, Told, check, check_foreign, line};
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::network::{self, Hosts};
@@ -34,7 +34,8 @@ pub(crate) fn run_in_processes<E: Experiment>(
     watch: WatchSteps<'_>,
 ) -> Result<(Box<dyn Measured>, Vec<f64>), RunError> {
     let Course { mut experiment, setup, graph, .. } = Course::<E>::in_processes(point, options)?;
-    check(&point.scenario).map_err(RunError::Failed)?;
+    let checked = check(&point.scenario).and_then(|()| check_foreign(point, |host| fleet.is_foreign(host)));
+    checked.map_err(RunError::Failed)?;
     let briefing = Briefing::new(&experiment, &setup, graph.edges, fleet)?;
     let mut world = Processes::<E::App>::new(fleet, &setup, briefing);
     let briefs = (0..setup.hosts.configs.len() as u32).map(|host| world.briefing.of(&setup, host, false));
@@ -185,7 +186,7 @@ fn harms(setup: &Setup<'_>) -> VecDeque<(Time, u32, Harm)> {
                     harms.push((at, host, cut(true)));
                     harms.extend(until.map(|until| (until, host, cut(false))));
                 }
-                // `check` refuses others, and rivals are not ours.
+                // Hosts know when they break the rules, and rivals are not ours.
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::hostile::Misconduct;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_sim::{App, HostConfig, RivalKind, SimConfig};
-use samara_spec::{Direction, FaultKind, Point, Scenario};
+use samara_spec::{Direction, Fault, FaultKind, Point, Scenario};
 
 use super::net::Net;
 use super::{RunError, RunOptions};
@@ -130,6 +130,15 @@ impl<'a> Setup<'a> {
         self.link_times(rng, edges).filter_map(of_host).collect()
     }
 
+    /// Returns how a host breaks the rules: each misconduct with the time from which it has this
+    /// strength.
+    #[cfg(feature = "hosted")]
+    pub(crate) fn misconduct(&self, host: u32) -> Vec<(Time, Misconduct, f64)> {
+        let is_hit = |index: &usize| network::hit(self.scenario(), *index, self.point.seed).contains(&host);
+        let faults = self.scenario().faults.iter().enumerate();
+        faults.filter(|(index, _)| is_hit(index)).flat_map(|(_, fault)| misconduct(fault)).collect()
+    }
+
     /// Schedules all faults except partitions, which are part of the network.
     pub(super) fn schedule_faults<A: App>(&self, net: &mut Net<'_, A>) {
         let (sim, all) = (&mut net.sim, self.hosts.configs.len() as u32);
@@ -137,12 +146,6 @@ impl<'a> Setup<'a> {
             let at = Time::from_nanos(fault.at.nanos());
             let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
             for host in network::hit(self.scenario(), index, self.point.seed) {
-                let mut misbehave = |what| {
-                    sim.misbehave(at, host, what, fault.factor.unwrap_or(1.0));
-                    if let Some(until) = until {
-                        sim.misbehave(until, host, what, 0.0);
-                    }
-                };
                 match fault.kind {
                     FaultKind::Crash | FaultKind::Vanish => {
                         sim.crash(at, host, fault.kind == FaultKind::Vanish);
@@ -194,14 +197,34 @@ impl<'a> Setup<'a> {
                             sim.reconnect(at, host, peer, fault.kind == FaultKind::Reconnect);
                         }
                     }
-                    FaultKind::Withhold => misbehave(Misconduct::Withhold),
-                    FaultKind::Replay => misbehave(Misconduct::Replay),
-                    FaultKind::Alter => misbehave(Misconduct::Alter),
-                    FaultKind::Flood => misbehave(Misconduct::Flood),
-                    FaultKind::Claim => misbehave(Misconduct::Claim),
-                    FaultKind::Invent => misbehave(Misconduct::Invent),
+                    FaultKind::Withhold
+                    | FaultKind::Replay
+                    | FaultKind::Alter
+                    | FaultKind::Flood
+                    | FaultKind::Claim
+                    | FaultKind::Invent => {
+                        for (at, what, strength) in misconduct(fault) {
+                            sim.misbehave(at, host, what, strength);
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Returns how the hosts of a fault break the rules: when, and with which strength from then on.
+fn misconduct(fault: &Fault) -> impl Iterator<Item = (Time, Misconduct, f64)> + use<> {
+    let what = match fault.kind {
+        FaultKind::Withhold => Some(Misconduct::Withhold),
+        FaultKind::Replay => Some(Misconduct::Replay),
+        FaultKind::Alter => Some(Misconduct::Alter),
+        FaultKind::Flood => Some(Misconduct::Flood),
+        FaultKind::Claim => Some(Misconduct::Claim),
+        FaultKind::Invent => Some(Misconduct::Invent),
+        _ => None,
+    };
+    let begin = (Some(fault.at), fault.factor.unwrap_or(1.0));
+    let changes = [begin, (fault.until, 0.0)].into_iter();
+    changes.filter_map(move |(at, strength)| Some((Time::from_nanos(at?.nanos()), what?, strength)))
 }

@@ -398,9 +398,15 @@ fn a_host_that_hangs_or_garbles_is_named() {
 
 #[test]
 fn faults_that_processes_do_not_have_are_refused() {
-    let faults = "[[fault]]\nkind = \"flood\"\nat = \"200 ms\"\nnodes = [1]\n";
-    let error = run(faults, Fault::None).unwrap_err().to_string();
-    assert!(error.starts_with("fault: hosts do not break the rules of a protocol"), "{error}");
+    let fault = |kind: &str| format!("[[fault]]\nkind = \"{kind}\"\nat = \"200 ms\"\nnodes = [1]\n");
+    let queue = "[network.uplink_queue]\nkind = \"fifo\"\ntime = \"100 ms\"\n";
+    let error = run(&(queue.to_owned() + &fault("node")), Fault::None).unwrap_err().to_string();
+    assert!(error.starts_with("fault: second nodes (\"node\") exist in the simulator only"), "{error}");
+    // Samara's hosts break rules by themselves; programs of others do not.
+    run(&fault("flood"), Fault::None).unwrap();
+    let mut hosts = Hosts { has_foreign: true, ..Hosts::new(Fault::None) };
+    let error = run_among(&fault("flood"), &mut hosts).unwrap_err().to_string();
+    assert!(error.starts_with("fault: host 1 is to break the rules of its protocol"), "{error}");
 }
 
 #[test]

@@ -488,6 +488,25 @@ fn what_no_briefing_has_is_refused_before_the_first_run() {
     }
 }
 
+/// Samara's hosts of the same run may be hostile.
+#[test]
+fn programs_of_others_are_never_hostile() {
+    let other = script("honest-program", "read -r line");
+    let programs = [Path::new("samara"), other.as_path()];
+    let scenario = |node: u32| {
+        let fault = format!("[[fault]]\nkind = \"replay\"\nat = \"1 s\"\nnodes = [{node}]\n");
+        format!("{MESSAGES}signed = false\n{fault}")
+    };
+    for (node, expected) in [
+        (3, "--host honest-program: fault: host 3 is to break the rules of its protocol"),
+        (2, " ended during start"),
+    ] {
+        let mut testbed = Testbed::start("never-hostile", &scenario(node), &programs);
+        let Some((status, errors)) = testbed.end() else { return };
+        assert!(!status.success() && errors.contains(expected), "{errors}");
+    }
+}
+
 #[test]
 fn messages_of_both_implementations_reach_all_nodes() {
     let (Some(go), Some(newest)) = (GO_HOST.path(Release::Pinned), GO_HOST.path(Release::Newest)) else {
@@ -777,6 +796,68 @@ nodes = [2]
     assert!(!doubts.contains("transport.connection") && !doubts.contains("pool.group"), "{doubts}");
 }
 
+// ---- hostile hosts ----
+
+/// In a ring, both neighbours of the publisher keep the first block to themselves. One of them starts
+/// again before it, and still does; the other one passes on the second block.
+#[test]
+fn what_hostile_hosts_withhold_arrives_nowhere() {
+    let fault = |rest: &str| format!("[[fault]]\n{rest}\n");
+    let scenario = COLUMNS
+        .replace("full-mesh", "ring")
+        .replace("custody = 8", "custody = 16")
+        .replace("slot_interval = \"1 s\"", "slot_interval = \"3 s\"")
+        .replace("deadline = \"30 s\"", "deadline = \"8 s\"");
+    let scenario = scenario
+        + &fault("kind = \"withhold\"\nat = \"0 s\"\nnodes = [1]")
+        + &fault("kind = \"crash\"\nat = \"1 s\"\nuntil = \"2 s\"\nnodes = [1]")
+        + &fault("kind = \"withhold\"\nat = \"4500 ms\"\nuntil = \"6500 ms\"\nnodes = [5]");
+    let mut testbed = Testbed::start("withhold", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 3, "{run}");
+    assert_eq!(run["metrics"]["delivery_ratio"], 0.5, "{run}");
+}
+
+#[test]
+fn others_complete_blocks_past_hostile_hosts() {
+    let fault =
+        |kind: &str, node: u32| format!("[[fault]]\nkind = \"{kind}\"\nat = \"2 s\"\nnodes = [{node}]\n");
+    let faults = fault("withhold", 1) + &fault("alter", 2) + &fault("replay", 3) + &fault("flood", 4);
+    let scenario = COLUMNS.replace("nodes = 6", "nodes = 9").replace("custody = 8", "custody = 16");
+    let mut testbed = Testbed::start("past-hostile", &(scenario + &faults), &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
+}
+
+/// Members repair what one of them withholds for a time.
+#[test]
+fn a_group_on_hosts_repairs_what_a_hostile_member_withholds() {
+    let from = GROUP.find("[[fault]]").expect("a fault");
+    let fault =
+        "[[fault]]\nkind = \"withhold\"\nat = \"2100 ms\"\nuntil = \"3 s\"\nnodes = [1]\nfactor = 0.05\n";
+    let mut testbed = Testbed::start("group-withhold", &(GROUP[..from].to_owned() + fault), &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    for none in ["duplicates", "order_violations", "disagreements", "garbled"] {
+        assert_eq!(metrics[none], 0, "{none}: {run}");
+    }
+    // Without hostile members, there is nothing to repair.
+    assert!(metrics["repaired"].as_u64().is_some_and(|units| units > 0), "{run}");
+}
+
+/// One host floods its peers with frames that they never asked for, and links with another one end.
+#[test]
+fn pools_on_hosts_complete_past_hostile_hosts() {
+    let faults = "[[fault]]\nkind = \"flood\"\nat = \"500 ms\"\nnodes = [1]\nfactor = 10\n\
+                  [[fault]]\nkind = \"alter\"\nat = \"500 ms\"\nnodes = [3]\n";
+    let mut testbed = Testbed::start("pools-past-hostile", &(POOLS.to_owned() + faults), &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    assert_eq!(metrics["incomplete"], 0, "{run}");
+    let unasked = metrics["ignored"]["not_found_unasked"].as_u64();
+    assert!(unasked.is_some_and(|frames| frames > 50), "{run}");
+}
+
 #[test]
 fn a_host_that_is_killed_fails_the_run() {
     let scenario = GROUP.replace("messages = 600", "duration = \"60 s\"");
@@ -799,7 +880,11 @@ fn what_hosts_lack_is_refused_before_the_first_run() {
             "[transport]\nkind = \"quic\"\n[network]\n",
             "transport.kind: hosts of this protocol have",
         ),
-        ("kind = \"crash\"", "kind = \"replay\"", "fault: hosts do not break the rules of a protocol"),
+        (
+            "[[fault]]\nkind = \"crash\"",
+            "[network.uplink_queue]\nkind = \"fifo\"\ntime = \"100 ms\"\n[[fault]]\nkind = \"node\"",
+            "fault.0.kind: second nodes exist in the simulator only",
+        ),
     ];
     for (from, to, expected) in cases {
         let mut testbed = Testbed::start("lacks", &GROUP.replace(from, to), &[]);
