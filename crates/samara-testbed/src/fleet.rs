@@ -5,12 +5,15 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use samara_emulation::{MIN_RATE_BPS, Relay};
 use samara_engine::Time;
@@ -40,6 +43,12 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The peer name of counters that a host keeps over all its links.
 const ALL_PEERS: &str = "all peers";
+/// Bytes of lines that may wait for the coordinator, over all hosts. A host that is further ahead waits.
+const UNHEARD_BYTES_MAX: usize = 64 << 20;
+/// Maximum time from the end of a process to that of its output, and in the other order.
+const DYING: Duration = Duration::from_secs(2);
+/// Maximum time for all hosts to end after a run.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time for all hosts to end after a request to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the last host that listens to the start of the run, in which all learn of it.
@@ -60,6 +69,7 @@ pub struct HostProgram {
 enum Heard {
     Line(String),
     TooLong,
+    NoText,
     End,
 }
 
@@ -72,11 +82,36 @@ struct HostProcess {
     orders: SyncSender<String>,
     log: PathBuf,
     usage: Usage,
+    /// Since when the process is known to have ended.
+    ended: Option<Instant>,
+}
+
+impl HostProcess {
+    /// Returns true if the process ended a while ago, although somebody else holds its output open.
+    fn has_ended(&mut self) -> bool {
+        let is_over = self.child.try_wait().is_ok_and(|status| status.is_some());
+        let since = is_over.then(|| *self.ended.get_or_insert_with(Instant::now));
+        since.is_some_and(|since| since.elapsed() > DYING)
+    }
+
+    /// Returns how the process ended. One whose output has ended has a moment to do the same.
+    fn status(&mut self) -> String {
+        let begun = Instant::now();
+        while begun.elapsed() < DYING {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.to_string(),
+                Ok(None) => std::thread::sleep(LOOK_EVERY / 10),
+                Err(error) => return error.to_string(),
+            }
+        }
+        "it closed its standard output or input, and did not end".to_owned()
+    }
 }
 
 impl Drop for HostProcess {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // With the programs that it has started. All fail only if they have ended.
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -99,10 +134,13 @@ struct Processes<'a> {
     wire: Wire,
     rivals: Rivals,
     lines: (SyncSender<Said>, Receiver<Said>),
+    /// Bytes of lines that nobody has heard.
+    unheard: Arc<AtomicUsize>,
     /// Lines of hosts that came while the fleet waited for others.
     early: VecDeque<(u32, String)>,
     token: String,
-    start_unix_ns: u64,
+    /// The start of the run, by the clock of hosts that start, and by one that nobody sets.
+    start: Option<(u64, Instant)>,
     ready: Duration,
     sampled: Instant,
     /// The time of the first look at the traffic, and for how long hosts had waited for processors by
@@ -121,9 +159,10 @@ impl<'a> Processes<'a> {
             wire,
             rivals,
             lines: sync_channel(LINES_MAX),
+            unheard: Arc::default(),
             early: VecDeque::new(),
             token: token()?,
-            start_unix_ns: u64::MAX,
+            start: None,
             ready: Duration::ZERO,
             sampled: Instant::now(),
             looked: None,
@@ -150,19 +189,25 @@ impl<'a> Processes<'a> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file)
+            .process_group(0)
             .spawn()
             .map_err(TestbedError::io(format!("starting {}", program.display())))?;
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both are pipes")
         };
         let (orders, queue) = sync_channel::<String>(ORDERS_MAX);
-        let lines = self.lines.0.clone();
+        let (lines, unheard) = (self.lines.0.clone(), Arc::downgrade(&self.unheard));
         // Both threads end with the process, or with this fleet.
         std::thread::spawn(move || queue.iter().try_for_each(|line| stdin.write_all(line.as_bytes())));
         std::thread::spawn(move || {
             let mut stdout = BufReader::new(stdout);
             loop {
                 let heard = hear(&mut stdout);
+                if let Heard::Line(line) = &heard
+                    && !wait_for_room(&unheard, line.len())
+                {
+                    return;
+                }
                 let is_last = !matches!(heard, Heard::Line(_));
                 if lines.send((host, lives, heard)).is_err() || is_last {
                     return;
@@ -171,7 +216,7 @@ impl<'a> Processes<'a> {
         });
         let state = &mut self.hosts[host as usize];
         state.is_frozen = false;
-        state.process = Some(HostProcess { child, orders, log, usage: Usage::default() });
+        state.process = Some(HostProcess { child, orders, log, usage: Usage::default(), ended: None });
         Ok(())
     }
 
@@ -206,6 +251,10 @@ impl<'a> Processes<'a> {
                     let start: String = line.chars().take(200).collect();
                     return Err(self.failed(host, &format!("it said {start:?} before it listened")));
                 }
+                _ if !is_restart => {
+                    let start: String = line.chars().take(200).collect();
+                    return Err(self.failed(host, &format!("it said {start:?} before the run began")));
+                }
                 _ => self.early.push_back((host, line)),
             }
         }
@@ -220,31 +269,44 @@ impl<'a> Processes<'a> {
     /// Waits for the next line of a process that is current.
     fn next(&mut self, deadline: Instant) -> Result<Option<(u32, String)>, RunError> {
         loop {
-            if self.options.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if self.options.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted);
             }
             let left = deadline.saturating_duration_since(Instant::now());
+            // A host that never stops talking must not keep time from passing.
+            if left.is_zero() {
+                return Ok(None);
+            }
             match self.lines.1.recv_timeout(left.min(LOOK_EVERY)) {
                 Ok((host, life, heard)) if life == self.hosts[host as usize].lives => match heard {
-                    Heard::Line(line) => return Ok(Some((host, line))),
+                    Heard::Line(line) => {
+                        self.unheard.fetch_sub(line.len(), Ordering::Relaxed);
+                        return Ok(Some((host, line)));
+                    }
+                    Heard::NoText => return Err(self.failed(host, "it wrote a line that is no UTF-8")),
                     Heard::TooLong => {
                         let why = format!("it wrote a line of more than {LINE_BYTES_MAX} bytes");
                         return Err(self.failed(host, &why));
                     }
                     Heard::End => return Err(self.ended(host)),
                 },
+                Ok((.., Heard::Line(line))) => _ = self.unheard.fetch_sub(line.len(), Ordering::Relaxed),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if left > LOOK_EVERY => {}
                 Err(_) => return Ok(None),
             }
             if self.sampled.elapsed() >= 5 * LOOK_EVERY {
                 self.sample();
+                let has_ended = |host: &mut Host| host.process.as_mut().is_some_and(HostProcess::has_ended);
+                if let Some(host) = self.hosts.iter_mut().position(has_ended) {
+                    return Err(self.ended(host as u32));
+                }
             }
         }
     }
 
     fn phase(&self) -> &'static str {
-        if self.start_unix_ns == u64::MAX { "start" } else { "run" }
+        if self.start.is_none() { "start" } else { "run" }
     }
 
     fn sample(&mut self) {
@@ -259,19 +321,20 @@ impl<'a> Processes<'a> {
         let Some(process) = &mut self.hosts[host as usize].process else {
             return RunError::Failed(format!("host {host} does not run"));
         };
-        let status = process.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let status = process.status();
         let (log, tail) = (process.log.clone(), tail(&process.log));
         let who = format!("host {host}");
         RunError::Failed(TestbedError::Ended { who, phase, status, log, tail }.to_string())
     }
 
     /// Asks all hosts to stop, and waits until they have.
-    fn stop(&mut self) -> Result<(), String> {
-        let running = |(number, host): (u32, &Host)| host.process.is_some().then_some(number);
+    fn stop(&mut self, timeout: Duration) -> Result<(), String> {
+        let runs = |host: &Host| host.process.is_some() && !host.is_frozen;
+        let running = |(number, host): (u32, &Host)| runs(host).then_some(number);
         let hosts: Vec<u32> = (0..).zip(&self.hosts).filter_map(running).collect();
         let asked = hosts.iter().try_for_each(|host| self.say(*host, &Order::Stop));
         asked.map_err(|error| error.to_string())?;
-        let deadline = Instant::now() + STOP_TIMEOUT;
+        let deadline = Instant::now() + timeout;
         for host in hosts {
             let Some(process) = &mut self.hosts[host as usize].process else { continue };
             loop {
@@ -285,7 +348,7 @@ impl<'a> Processes<'a> {
                         ));
                     }
                     Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY / 10),
-                    _ => return Err(format!("host {host} did not end within {STOP_TIMEOUT:?}")),
+                    _ => return Err(format!("host {host} did not end within {timeout:?}")),
                 }
             }
         }
@@ -306,8 +369,10 @@ impl<'a> Processes<'a> {
     }
 
     fn time(&self, at: Time) -> Instant {
-        let at = self.start_unix_ns.saturating_add(at.as_nanos());
-        Instant::now() + Duration::from_nanos(at.saturating_sub(unix_ns()))
+        let now = Instant::now();
+        let start = self.start.map_or(now, |(_, start)| start);
+        // A time beyond the clock is never.
+        start.checked_add(Duration::from_nanos(at.as_nanos())).unwrap_or(now + READ_TIMEOUT)
     }
 }
 
@@ -324,12 +389,27 @@ fn token() -> Result<String, TestbedError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Waits until the lines that nobody has heard leave room for more bytes, and takes it. Returns false if
+/// nobody hears any more.
+fn wait_for_room(unheard: &Weak<AtomicUsize>, bytes: usize) -> bool {
+    loop {
+        let Some(unheard) = unheard.upgrade() else { return false };
+        let waiting = unheard.load(Ordering::Relaxed);
+        if waiting == 0 || waiting + bytes <= UNHEARD_BYTES_MAX {
+            unheard.fetch_add(bytes, Ordering::Relaxed);
+            return true;
+        }
+        drop(unheard);
+        std::thread::sleep(LOOK_EVERY / 100);
+    }
+}
+
 /// Reads the next line, of bounded length.
 fn hear(stdout: &mut impl BufRead) -> Heard {
-    let mut line = String::new();
-    match stdout.by_ref().take(LINE_BYTES_MAX).read_line(&mut line) {
+    let mut line = Vec::new();
+    match stdout.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
         Ok(0) | Err(_) => Heard::End,
-        Ok(_) if line.ends_with('\n') => Heard::Line(line),
+        Ok(_) if line.ends_with(b"\n") => String::from_utf8(line).map_or(Heard::NoText, Heard::Line),
         Ok(len) if len as u64 == LINE_BYTES_MAX => Heard::TooLong,
         Ok(_) => Heard::End,
     }
@@ -347,13 +427,15 @@ impl Fleet for Processes<'_> {
         all.iter().try_for_each(|host| self.spawn(*host)).map_err(failed)?;
         self.listen((0..).zip(briefs).collect(), false)?;
         self.ready = began.elapsed();
-        self.start_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
-        all.iter().try_for_each(|host| self.say(*host, &Order::Begin { at_unix_ns: self.start_unix_ns }))?;
-        self.rivals.begin(self.start_unix_ns).map_err(failed)
+        let at_unix_ns = unix_ns() + LEAD.as_nanos() as u64;
+        self.start = Some((at_unix_ns, Instant::now() + LEAD));
+        all.iter().try_for_each(|host| self.say(*host, &Order::Begin { at_unix_ns }))?;
+        self.rivals.begin(at_unix_ns).map_err(failed)
     }
 
     fn now(&self) -> Time {
-        Time::from_nanos(unix_ns().saturating_sub(self.start_unix_ns))
+        let since = self.start.map(|(_, start)| Instant::now().saturating_duration_since(start));
+        Time::ZERO + since.unwrap_or_default()
     }
 
     fn order(&mut self, host: u32, line: &str) -> Result<(), RunError> {
@@ -404,7 +486,8 @@ impl Fleet for Processes<'_> {
             self.kill(host, true)?;
         }
         self.listen(vec![(host, brief)], true)?;
-        self.say(host, &Order::Begin { at_unix_ns: self.start_unix_ns })
+        let at_unix_ns = self.start.map_or(0, |(at, _)| at);
+        self.say(host, &Order::Begin { at_unix_ns })
     }
 
     fn cut(&mut self, ways: &[(u32, u32)], is_cut: bool) -> Result<(), RunError> {
@@ -477,7 +560,9 @@ pub(crate) fn run(
     options: Options<'_>,
     progress: impl FnMut(&str, Progress),
 ) -> Result<Done, TestbedError> {
-    run_fleet(point, hosts, options, progress, |_| ()).map(|(done, ())| done)
+    // The results are complete: a host that does not stop is killed.
+    let end = |fleet: &mut Processes<'_>| drop(fleet.stop(END_TIMEOUT));
+    run_fleet(point, hosts, options, progress, end).map(|(done, ())| done)
 }
 
 /// As [`run`], and then asks all hosts to stop. Also returns whether all did.
@@ -487,7 +572,7 @@ pub(crate) fn run_and_stop(
     options: Options<'_>,
     progress: impl FnMut(&str, Progress),
 ) -> Result<(Done, Result<(), String>), TestbedError> {
-    run_fleet(point, hosts, options, progress, |fleet| fleet.stop())
+    run_fleet(point, hosts, options, progress, |fleet| fleet.stop(STOP_TIMEOUT))
 }
 
 fn run_fleet<T>(

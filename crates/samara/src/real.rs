@@ -231,6 +231,10 @@ fn node_program() -> Result<NodeProgram, String> {
 
 /// Checks that a program can be a host, and says what it checked.
 pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String> {
+    // A second check beside this one would have the same addresses. Where there are no namespaces, one
+    // at a time works. Must be entered before the first thread starts.
+    let _ = samara_emulation::enter_private_network();
+    let stop = crate::session::stop_on_interrupt()?;
     let only: Vec<String> = options.only.iter().cloned().collect();
     let loaded = samara_spec::load(&options.scenario, &options.set, &only, None);
     let loaded = loaded.map_err(|error| error.to_string())?;
@@ -241,7 +245,6 @@ pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String>
     std::fs::write(&scenario, &loaded.text).map_err(|error| format!("{}: {error}", scenario.display()))?;
     let programs = programs(std::slice::from_ref(&options.program), &scenario, point)?;
     samara_testbed::check(point, &loaded.inputs, &programs).map_err(|error| error.to_string())?;
-    let stop = crate::session::stop_on_interrupt()?;
     let how = samara_testbed::Options {
         inputs: &loaded.inputs,
         nodes: &directory,
@@ -265,9 +268,14 @@ pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String>
     checked.map_err(|error| error.to_string())?;
     let (name, run, source) = (&programs[0].name, point.name(), &loaded.source);
     if failed > 0 {
+        let others: Vec<String> = loaded.points.iter().skip(1).map(Point::name).collect();
+        let others = match others.join(", ") {
+            names if names.is_empty() => names,
+            names => format!(". --only selects another run: {names}"),
+        };
         let (logs, checks) = (directory.display(), if failed == 1 { "check" } else { "checks" });
         crate::terminal::complain_as_program(format_args!(
-            "{name}: {failed} {checks} failed with {source}, run {run}; logs are in {logs}"
+            "{name}: {failed} {checks} failed with {source}, run {run}; logs are in {logs}{others}"
         ));
         return Ok(ExitCode::from(NOT_MET));
     }

@@ -67,7 +67,8 @@ impl<'a> Slot<'a> {
         let (mut thing, mut arrival) = self.source(to, Thing::Column(column), at)?;
         let mut hops = Vec::new();
         loop {
-            if arrival.at < origin.at {
+            // A column, a cell and a header can pass a host each.
+            if arrival.at < origin.at || hops.len() > 3 * self.arrivals.hosts() {
                 return None;
             }
             let from = arrival.from;

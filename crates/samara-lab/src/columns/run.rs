@@ -527,6 +527,17 @@ where
         Ok(if is_over { Step::Over } else { Step::Until(until) })
     }
 
+    fn wrong(&self, record: &Record<Event>) -> Option<String> {
+        let (hosts, segments) = (self.measured.hosts.configs.len(), self.blocks.messages.len());
+        match record.event {
+            Event::Copy { column, from, .. } => {
+                brief::no_such("segment", column, segments).or_else(|| brief::no_such("host", from, hosts))
+            }
+            Event::Rebuilt { column } => brief::no_such("segment", column, segments),
+            Event::Repaired { .. } | Event::Lost => None,
+        }
+    }
+
     fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<Node<E>>>) {
         match record.event {
             Event::Copy { column, from, first } => {

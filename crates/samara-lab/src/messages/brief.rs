@@ -13,6 +13,11 @@ pub(crate) fn refuse(keys: &[(bool, &str)]) -> Result<(), Problem> {
     used.map_or(Ok(()), |(_, key)| Err(((*key).to_owned(), "programs of others do not have it".to_owned())))
 }
 
+/// Returns what is wrong with a number of something, of which there are so many.
+pub(crate) fn no_such(what: &str, number: u32, count: usize) -> Option<String> {
+    (number as usize >= count).then(|| format!("it tells of {what} {number}, but there are {count}"))
+}
+
 /// Refuses work that takes time: the simulator models it, and a program of others has its own.
 pub(crate) fn can_validate(scenario: &Scenario, hosts: &Hosts, host: u32) -> Result<(), Problem> {
     let takes_time = hosts.validation.get(host as usize).is_some_and(|time| !time.is_zero());

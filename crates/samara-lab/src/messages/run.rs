@@ -367,6 +367,19 @@ where
         Ok(Step::Until(Time::from_nanos((now + SLICE_NANOS).min(next))))
     }
 
+    fn wrong(&self, record: &Record<Event>) -> Option<String> {
+        let (hosts, messages) = (self.measured.hosts.configs.len(), self.measured.sizes.len());
+        match record.event {
+            Event::Delivered { from, .. } if from == record.host => {
+                Some(format!("it tells of a message from host {from}, which is itself"))
+            }
+            Event::Delivered { message, from } => {
+                brief::no_such("message", message, messages).or_else(|| brief::no_such("host", from, hosts))
+            }
+            Event::Lost { to } => brief::no_such("host", to, hosts),
+        }
+    }
+
     fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<M>>) {
         let collector = &mut self.measured.collector;
         match record.event {

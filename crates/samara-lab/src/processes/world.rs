@@ -22,6 +22,9 @@ const SLICE_NANOS: u64 = 100_000_000;
 const LEAD_NANOS: u64 = 200_000_000;
 /// Time between two looks at the counters of hosts for those who watch.
 const WATCH_NANOS: u64 = 1_000_000_000;
+/// Time by which an event may be ahead of the coordinator's clock, which is the same one, and behind
+/// what its host had said everything until.
+const CLOCK_NANOS: u64 = 100_000_000;
 /// Time in which a host must answer. It answers at once unless the machine is busy.
 const ANSWER_NANOS: u64 = 30_000_000_000;
 
@@ -53,7 +56,14 @@ pub(crate) fn run_in_processes<E: Experiment>(
         if options.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        world.run_until(until, &mut |record| experiment.observe(record, &mut commands))?;
+        let mut wrong = None;
+        world.run_until(until, &mut |record| match experiment.wrong(&record) {
+            None => experiment.observe(record, &mut commands),
+            Some(why) => wrong = wrong.take().or(Some((record.host, why))),
+        })?;
+        if let Some((host, why)) = wrong {
+            return Err(world.fleet.failed(host, &why));
+        }
         watch(progress(&experiment, world.now), experiment.state());
     }
     watch(Progress { share: 1.0, ..progress(&experiment, world.now) }, experiment.state());
@@ -207,6 +217,13 @@ struct Seen<C> {
     commands: Vec<(Time, String)>,
 }
 
+/// What hosts are asked, and must answer once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Sync,
+    Look,
+}
+
 struct Processes<'a, A: App> {
     fleet: &'a mut dyn Fleet,
     setup: &'a Setup<'a>,
@@ -218,8 +235,9 @@ struct Processes<'a, A: App> {
     /// Events that nobody has observed yet.
     events: Vec<Record<A::Event>>,
     synced: u64,
-    /// Hosts that have not answered the last order to sync or to look.
+    /// Hosts that have not answered the last question, and what it was.
     silent: Vec<u32>,
+    asked: Asked,
     late_ms: Vec<f64>,
     frames: Frames,
 }
@@ -237,6 +255,7 @@ impl<'a, A: App> Processes<'a, A> {
             events: Vec::new(),
             synced: 0,
             silent: Vec::new(),
+            asked: Asked::Look,
             late_ms: Vec::new(),
             frames: Frames::default(),
             setup,
@@ -255,7 +274,7 @@ impl<'a, A: App> Processes<'a, A> {
         }
         self.listen_until(until)?;
         self.synced += 1;
-        self.ask_all(&line(&Order::<A::Command>::Sync(self.synced))?)?;
+        self.ask_all(Asked::Sync)?;
         self.now = until;
         let mut due: Vec<_> = self.events.extract_if(.., |record| record.at <= until).collect();
         due.sort_by_key(|record| (record.at, record.host));
@@ -272,10 +291,15 @@ impl<'a, A: App> Processes<'a, A> {
     }
 
     /// Asks hosts that run, and waits for the answers of all.
-    fn ask(&mut self, hosts: Vec<u32>, order: &str) -> Result<(), RunError> {
-        self.silent = hosts;
+    fn ask(&mut self, hosts: Vec<u32>, what: Asked) -> Result<(), RunError> {
+        let order = match what {
+            Asked::Sync => Order::<A::Command>::Sync(self.synced),
+            Asked::Look => Order::Look,
+        };
+        (self.silent, self.asked) = (hosts, what);
+        let order = line(&order)?;
         for host in self.silent.clone() {
-            self.fleet.order(host, order)?;
+            self.fleet.order(host, &order)?;
         }
         let deadline = self.fleet.now().plus_nanos(ANSWER_NANOS);
         while let Some(silent) = self.silent.first().copied() {
@@ -290,9 +314,9 @@ impl<'a, A: App> Processes<'a, A> {
         Ok(())
     }
 
-    fn ask_all(&mut self, order: &str) -> Result<(), RunError> {
+    fn ask_all(&mut self, what: Asked) -> Result<(), RunError> {
         let up = (0..).zip(&self.hosts).filter(|(_, host)| host.is_up).map(|(number, _)| number).collect();
-        self.ask(up, order)
+        self.ask(up, what)
     }
 
     fn take(&mut self, host: u32, line: &str) -> Result<(), RunError> {
@@ -303,31 +327,64 @@ impl<'a, A: App> Processes<'a, A> {
                 return Err(self.fleet.failed(host, &format!("it said {start:?}: {error}")));
             }
         };
+        let is_asked = self.silent.contains(&host);
         match told {
-            Told::Ready { .. } => {}
+            Told::Ready { .. } => return Err(self.fleet.failed(host, "it said again that it listens")),
             Told::Event { at_ns, event } => {
+                if let Some(why) = self.wrong_time(at_ns) {
+                    return Err(self.fleet.failed(host, &why));
+                }
                 // A process that is about to be killed may tell its last events later.
                 let at = Time::from_nanos(at_ns).max(self.now);
                 self.events.push(Record { at, host, event });
             }
             Told::Frame(moved) => self.frames.moved(host, &moved),
-            Told::Synced(number) if number == self.synced => self.silent.retain(|silent| *silent != host),
-            Told::Synced(_) => {}
-            Told::Looked(looked) => {
+            Told::Synced(number) if is_asked && self.asked == Asked::Sync && number == self.synced => {
+                self.silent.retain(|silent| *silent != host);
+            }
+            Told::Synced(number) => {
+                let why = match self.asked {
+                    Asked::Sync if is_asked => format!("it said synced {number}, expected {}", self.synced),
+                    _ => format!("it said synced {number}, which nobody asked for"),
+                };
+                return Err(self.fleet.failed(host, &why));
+            }
+            Told::Looked(looked) if is_asked && self.asked == Asked::Look => {
                 self.silent.retain(|silent| *silent != host);
                 self.late_ms.extend(looked.late_ns.iter().map(|late| *late as f64 / 1e6));
                 self.fleet.looked(host, &traffic_of(&looked), looked.owed);
                 self.hosts[host as usize].last = Some(*looked);
             }
+            Told::Looked(_) => {
+                return Err(self.fleet.failed(host, "it said counters that nobody asked for"));
+            }
         }
         Ok(())
+    }
+
+    /// Returns what is wrong with the time of an event. Programs of others may count in another unit, or
+    /// from another moment.
+    fn wrong_time(&self, at_ns: u64) -> Option<String> {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let now = self.fleet.now().as_nanos();
+        let what = if at_ns > now.saturating_add(CLOCK_NANOS) {
+            format!("although it is {:.3} s", seconds(now))
+        } else if at_ns.saturating_add(CLOCK_NANOS) < self.now.as_nanos() {
+            format!("after it had said everything until {:.3} s", seconds(self.now.as_nanos()))
+        } else {
+            return None;
+        };
+        Some(format!(
+            "it tells of {:.3} s of the run, {what}; times are nanoseconds since the begin",
+            seconds(at_ns)
+        ))
     }
 
     fn harm(&mut self, host: u32, harm: Harm) -> Result<(), RunError> {
         let is_up = self.hosts[host as usize].is_up;
         match harm {
             Harm::Kill { .. } | Harm::Freeze if is_up => {
-                self.ask(vec![host], &line(&Order::<A::Command>::Look)?)?;
+                self.ask(vec![host], Asked::Look)?;
                 self.hosts[host as usize].is_up = false;
                 match harm {
                     Harm::Kill { is_to_start } => self.fleet.kill(host, is_to_start)?,
@@ -349,7 +406,7 @@ impl<'a, A: App> Processes<'a, A> {
                     self.fleet.order(host, &line)?;
                 }
                 // Until it answers, its counters are those of a new process.
-                self.ask(vec![host], &line(&Order::<A::Command>::Look)?)?;
+                self.ask(vec![host], Asked::Look)?;
             }
             Harm::Reconnect { peer } if is_up => {
                 self.fleet.order(host, &line(&Order::<A::Command>::Reconnect { host: peer })?)?;
@@ -371,7 +428,7 @@ impl<'a, A: App> Processes<'a, A> {
 
     fn look(&mut self) -> Result<(), RunError> {
         self.looked_at = self.now;
-        self.ask_all(&line(&Order::<A::Command>::Look)?)
+        self.ask_all(Asked::Look)
     }
 }
 

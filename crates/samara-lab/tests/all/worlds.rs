@@ -104,6 +104,10 @@ impl Experiment for Echoing {
         commands.at(Time::from_nanos(700_000_000), 1, 7);
     }
 
+    fn wrong(&self, event: &Record<u32>) -> Option<String> {
+        (event.event == 13).then(|| "it tells of number 13".to_owned())
+    }
+
     fn observe(&mut self, event: Record<u32>, commands: &mut Commands<Echo>) {
         self.heard.push((event.at.as_nanos() / 1_000_000, event.host, event.event));
         if event.event == 0 {
@@ -155,6 +159,8 @@ enum Fault {
     Silent,
     /// Host 1 answers an order to sync with garbage.
     Garbled,
+    /// Host 1 answers an order to sync with this line first.
+    Says(&'static str),
 }
 
 struct Hosts {
@@ -229,6 +235,11 @@ impl Fleet for Hosts {
             }
             Order::Sync(number) => {
                 self.act();
+                if let Fault::Says(line) = self.fault
+                    && host == 1
+                {
+                    self.lines.push_back((1, line.to_owned()));
+                }
                 self.tell(host, &Told::Synced(number));
             }
             Order::Look => {
@@ -394,6 +405,28 @@ fn a_host_that_hangs_or_garbles_is_named() {
     assert_eq!(error, "host 1: it did not answer within 30 s");
     let error = run("", Fault::Garbled).unwrap_err().to_string();
     assert!(error.starts_with("host 1: it said \"{\\\"synced\\\":\": EOF while parsing"), "{error}");
+}
+
+/// Programs of others may count time in another unit, answer twice, or tell what does not exist.
+#[test]
+fn what_no_host_can_say_fails_the_run() {
+    for (line, expected) in [
+        (r#"{"event":{"at_ns":900000000000,"event":1}}"#, "it tells of 900.000 s of the run, although it is"),
+        (r#"{"event":{"at_ns":3,"event":1}}"#, "after it had said everything until"),
+        (r#"{"event":{"at_ns":1,"event":13}}"#, "it tells of number 13"),
+        (r#"{"synced":77}"#, "it said synced 77, expected "),
+        (r#"{"synced":1}"#, "it said synced 1, "),
+        (r#"{"ready":{"host":1}}"#, "it said again that it listens"),
+        (
+            r#"{"looked":{"counters":0,"frames_sent":0,"payload_bytes_sent":0,"control_bytes_sent":0,
+                "frames_received":0,"payload_bytes_received":0,"control_bytes_received":0,"bytes_sent":0,
+                "bytes_received":0,"withdrawn":0,"owed":0,"late_ns":[]}}"#,
+            "it said counters that nobody asked for",
+        ),
+    ] {
+        let error = run("", Fault::Says(line)).unwrap_err().to_string();
+        assert!(error.starts_with("host 1: ") && error.contains(expected), "{line}: {error}");
+    }
 }
 
 #[test]

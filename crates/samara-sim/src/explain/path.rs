@@ -38,6 +38,11 @@ impl Arrivals {
         Self(hosts.into_iter().collect())
     }
 
+    /// Returns the number of hosts.
+    pub fn hosts(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the first arrival of an item at a host.
     pub fn get(&self, host: u32, item: u64) -> Option<&Arrival> {
         self.0.get(host as usize)?.get(&item)
@@ -64,7 +69,8 @@ impl Arrivals {
     }
 
     /// Returns the path of an item to a host; `None` if it has not arrived there, or if a node had it
-    /// before its publication, because a hostile node invented it. The hops follow each other without
+    /// before its publication, because a hostile node invented it, or if senders name each other in a
+    /// circle, as programs of others can. The hops follow each other without
     /// gaps, from `origin.at` to the arrival. If a sender's own arrival is not recorded, the cause of
     /// the time before is unknown.
     pub fn path(&self, host: u32, item: u64, origin: Origin) -> Option<Vec<Hop>> {
@@ -72,7 +78,7 @@ impl Arrivals {
         let mut item = arrival.item;
         let (mut to, mut hops) = (host, Vec::new());
         loop {
-            if arrival.at < origin.at {
+            if arrival.at < origin.at || hops.len() > self.hosts() {
                 return None;
             }
             let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
@@ -117,4 +123,28 @@ pub fn parts_of(path: &[Hop]) -> Parts {
     let mut all = Parts::default();
     path.iter().flat_map(|hop| hop.parts.iter()).for_each(|(cause, nanos)| all.add(cause, nanos));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs of others can name each other as senders at the same moment.
+    #[test]
+    fn senders_in_a_circle_have_no_path() {
+        let arrival = |from| Arrival {
+            item: 7,
+            from,
+            at: 10,
+            owed_at: 10,
+            trigger: Trigger::Frame,
+            asked: None,
+            parts: Compact::default(),
+        };
+        let hosts = [None, Some(2), Some(1)];
+        let of = |from: Option<u32>| from.map(|from| (7, arrival(from))).into_iter().collect();
+        let arrivals = Arrivals::new(hosts.map(of));
+        let origin = Origin { host: 0, at: 0 };
+        assert_eq!(arrivals.path(1, 7, origin), None);
+    }
 }

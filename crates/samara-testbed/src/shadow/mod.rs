@@ -84,7 +84,7 @@ pub fn gather(
         return Err(wrong(format!("found no {DATA}; run `shadow shadow.yaml` there first")));
     }
     let hosts = point.scenario.network.nodes + (point.scenario.family().extra_hosts)(&point.scenario);
-    let mut recorded = Recorded::read((0..hosts).map(|host| of_host(&data, host)))?;
+    let mut recorded = Recorded::read(exported, hosts)?;
     let ran = run_on(point, RunOptions::new(1, inputs), &mut recorded, |_| {});
     let (measured, late_ms) = ran.map_err(|error| match error {
         RunError::Failed(why) => wrong(why),

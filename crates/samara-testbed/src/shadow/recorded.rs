@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use samara_engine::Time;
 use samara_lab::processes::{Brief, Fleet, Order, Told};
 use samara_lab::run::RunError;
+use samara_scenario::file;
 use samara_sim::HostStats;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::LOOKS_NS;
+use super::{DATA, FILE_BYTES_MAX, LOOKS_NS, ORDERS_FILE, TEMPLATE, of_host};
 use crate::TestbedError;
 
 /// Hosts whose lines are recorded.
@@ -28,33 +29,39 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Reads what each host wrote to its standard output in its directory.
-    pub(super) fn read(directories: impl Iterator<Item = PathBuf>) -> Result<Self, TestbedError> {
+    /// Reads what each host of an export wrote to its standard output.
+    pub(super) fn read(exported: &Path, hosts: u32) -> Result<Self, TestbedError> {
         let (mut lines, mut looks) = (Vec::new(), Vec::new());
-        for (host, directory) in (0..).zip(directories) {
+        for host in 0..hosts {
+            let directory = of_host(&exported.join(DATA), host);
             let path = output(&directory)?;
             let at = |error| TestbedError::Io { what: path.display().to_string(), source: error };
-            let mut own = Vec::new();
-            for line in BufReader::new(File::open(&path).map_err(at)?).lines() {
+            let (mut own, mut is_ready) = (Vec::new(), false);
+            for (number, line) in (1..).zip(BufReader::new(File::open(&path).map_err(at)?).lines()) {
                 let line = line.map_err(at)?;
+                let wrong =
+                    |what: &str| TestbedError::Scenario(format!("{}:{number}: {what}", path.display()));
                 match serde_json::from_str::<Told<IgnoredAny, Value>>(&line) {
                     Ok(Told::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
                     Ok(Told::Frame(moved)) => lines.push((moved.at_ns, host, line)),
                     Ok(Told::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
-                    Ok(Told::Ready { .. } | Told::Synced(_)) => {}
-                    Err(error) => {
-                        return Err(TestbedError::Scenario(format!("{}: {error}", path.display())));
+                    Ok(Told::Ready { host: said }) if said == host && !is_ready => is_ready = true,
+                    Ok(Told::Ready { host: said }) => {
+                        return Err(wrong(&format!("is of host {said}, expected host {host}")));
                     }
+                    Ok(Told::Synced(_)) => {}
+                    Err(error) => return Err(wrong(&format!("is no line of a host: {error}"))),
                 }
             }
+            let (found, expected) = (own.len(), looks_of(exported, host)?);
+            if !is_ready || found != expected {
+                return Err(TestbedError::Scenario(format!(
+                    "{}: has the counters of {found} moments, expected {expected}: the host ended early; read its \
+                     standard error beside it",
+                    path.display()
+                )));
+            }
             looks.push((own, 0));
-        }
-        let most = looks.iter().map(|(own, _)| own.len()).max().unwrap_or(0);
-        if let Some(host) = looks.iter().position(|(own, _)| own.is_empty() || own.len() < most) {
-            return Err(TestbedError::Scenario(format!(
-                "host {host} ended before the others: read its standard error in {}",
-                super::of_host(Path::new(super::DATA), host as u32).display()
-            )));
         }
         // Those of a host keep their order.
         lines.sort_by_key(|(at, ..)| *at);
@@ -74,6 +81,14 @@ impl Recorded {
         told["looked"]["late_ns"] = late.into();
         Some(told)
     }
+}
+
+/// Returns how often the orders of a host ask for its counters.
+fn looks_of(exported: &Path, host: u32) -> Result<usize, TestbedError> {
+    let path = of_host(&exported.join(TEMPLATE), host).join(ORDERS_FILE);
+    let text = file::read_text(&path, FILE_BYTES_MAX);
+    let text = text.map_err(TestbedError::io(path.display().to_string()))?;
+    Ok(text.lines().filter(|line| *line == "\"look\"").count())
 }
 
 /// Returns the file of what a host wrote to its standard output.
@@ -122,6 +137,7 @@ impl Fleet for Recorded {
         }
         match self.lines.front() {
             Some((at, ..)) if *at <= until.as_nanos() => {
+                self.now = self.now.max(*at);
                 Ok(self.lines.pop_front().map(|(_, host, line)| (host, line)))
             }
             _ => {

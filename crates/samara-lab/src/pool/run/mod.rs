@@ -18,6 +18,7 @@ use samara_sim::{ConnectionStats, HostStats, NodeFactory, Origin, Record};
 
 use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
 use crate::explain::{ContentsOf, Delivered};
+use crate::messages::brief::no_such;
 use crate::network::Hosts;
 use crate::pool::measure::{TxCollector, TxRow, Uptime};
 use crate::run::{Progress, QUIET_NANOS, RunError, since};
@@ -380,6 +381,15 @@ impl Experiment for Pooling {
         let next = milestones.into_iter().filter(|at| *at > now).fold(now + slice, u64::min);
         self.submit(next + world.lead_nanos(), world)?;
         Ok(Step::Until(Time::from_nanos(next)))
+    }
+
+    fn wrong(&self, record: &Record<NodeEvent>) -> Option<String> {
+        match record.event {
+            NodeEvent::Added { from: Some(from), .. } => {
+                no_such("host", from, self.measured.hosts.configs.len())
+            }
+            _ => None,
+        }
     }
 
     fn observe(&mut self, record: Record<NodeEvent>, _: &mut Commands<Node>) {
