@@ -394,9 +394,9 @@ fn token() -> Result<String, TestbedError> {
 fn wait_for_room(unheard: &Weak<AtomicUsize>, bytes: usize) -> bool {
     loop {
         let Some(unheard) = unheard.upgrade() else { return false };
-        let waiting = unheard.load(Ordering::Relaxed);
-        if waiting == 0 || waiting + bytes <= UNHEARD_BYTES_MAX {
-            unheard.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = |waiting: usize| waiting == 0 || waiting + bytes <= UNHEARD_BYTES_MAX;
+        let more = |waiting| has_room(waiting).then_some(waiting + bytes);
+        if unheard.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
             return true;
         }
         drop(unheard);
