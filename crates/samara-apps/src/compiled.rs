@@ -57,5 +57,9 @@ compiled! {
     GroupMember<Federation>,
     GroupMember<Daisychain>,
     GroupMember<Jgroups>,
+}
+
+compiled! {
+    grpc:
     mix::Host,
 }

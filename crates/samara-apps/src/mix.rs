@@ -2,16 +2,16 @@
 //! scheduler.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use samara_engine::{Context, Engine, Input, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken};
 use samara_mix::{
     Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
-    Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId,
+    Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId, WithMix,
 };
-use samara_sim::App;
+use samara_sim::{App, Work};
 use samara_spec::Point;
 use samara_spec::mix::WorkKind;
 use serde::{Deserialize, Serialize};
@@ -22,19 +22,34 @@ const PAUSED: TimerToken = TimerToken(TimerToken::WRAPPER + 1);
 /// Fires when the node has read slots that arrived.
 const READ: TimerToken = TimerToken(TimerToken::WRAPPER + 2);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Starts handing in batches.
     Begin,
     /// Hands in a batch for a round, with [`Mix::interval`](samara_spec::mix::Mix::interval).
     Submit(u64),
+    /// A thread of a real host has done a job.
+    #[serde(skip)]
+    Worked(Worked),
+}
+
+/// A job that a thread has done.
+#[derive(Debug)]
+pub struct Worked {
+    core: u16,
+    phase: Option<Phase>,
+    done: Done,
+    /// The processor time of the job.
+    took: Duration,
 }
 
 /// An event from a host to the measurements. The numbers are round numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundEvent {
+    /// A process has started after others of its host.
+    Restarted,
     /// A core works on a slice of a phase, or on keys.
     Work(WorkSpan),
     /// The first node of a round is ready to take a batch.
@@ -76,8 +91,9 @@ pub struct Shared {
     pause: Duration,
     /// Whether the run says when each batch is handed in.
     is_paced: bool,
+    /// Whether each host is a process, whose threads do the work.
+    is_real: bool,
     seed: u64,
-    has_begun: AtomicBool,
     /// Number of processes that each host has started so far.
     lives: Vec<AtomicU64>,
     /// For each host, the lowest round that a new process accepts. A real node keeps it on disk.
@@ -89,8 +105,8 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the state of a pool and its scheduler at the start of a run. The scenario must be
-    /// valid.
-    pub fn of(point: &Point) -> Self {
+    /// valid. The hosts of a real run are processes, each with a state of its own.
+    pub fn of(point: &Point, is_real: bool) -> Self {
         let (config, mix) = (point.scenario.mix_config(), point.scenario.part::<samara_spec::mix::Mix>());
         let hosts = 0..=config.pool.len();
         let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
@@ -98,20 +114,13 @@ impl Shared {
             costs: Costs::of(mix),
             pause: mix.pause.duration(),
             is_paced: mix.interval.nanos() > 0,
+            is_real,
             seed: point.seed,
-            has_begun: AtomicBool::new(false),
             lives: zeros(),
             floors: zeros(),
             took: None,
             config: config.into(),
         }
-    }
-
-    /// Lets processes hand in batches as soon as they start.
-    ///
-    /// Call it only between two steps of a simulation.
-    pub fn begin(&self) {
-        self.has_begun.store(true, Ordering::SeqCst);
     }
 
     /// Returns the measured times of jobs so far, or an empty map if the run does not measure them.
@@ -131,6 +140,17 @@ impl Shared {
         done
     }
 
+    /// Creates a node or the scheduler, whose rounds begin with this one.
+    fn mix(&self, number: u32, life: u64, first_round: u64) -> Mix {
+        let config = Config { first_round, ..(*self.config).clone() };
+        let mix = if number as usize == config.pool.len() {
+            Scheduler::new(config).map(Mix::from)
+        } else {
+            Node::new(config, number, secret(self.seed, number, life)).map(Mix::from)
+        };
+        mix.unwrap_or_else(|error| unreachable!("the configuration was checked: {error}"))
+    }
+
     fn saw(&self, host: u32, round: u64) {
         self.floors[host as usize].fetch_max(round + 1, Ordering::SeqCst);
     }
@@ -142,6 +162,7 @@ pub struct Host {
     number: u32,
     mix: Mix,
     cpu: Cpu,
+    threads: Threads,
     reader: Reader,
     gateway: Gateway,
     has_begun: bool,
@@ -155,22 +176,15 @@ impl Host {
     pub fn new(number: u32, shared: &Arc<Shared>) -> (Self, Outbox<MixFrame>) {
         let life = shared.lives[number as usize].fetch_add(1, Ordering::SeqCst);
         let first_round = shared.floors[number as usize].load(Ordering::SeqCst);
-        let config = Config { first_round, ..(*shared.config).clone() };
-        let is_scheduler = number as usize == config.pool.len();
-        let mix = if is_scheduler {
-            Scheduler::new(config).map(Mix::from)
-        } else {
-            Node::new(config, number, secret(shared.seed, number, life)).map(Mix::from)
-        };
-        let mix = mix.unwrap_or_else(|error| unreachable!("the configuration was checked: {error}"));
         let config = &shared.config;
         let host = Self {
             number,
-            mix,
+            mix: shared.mix(number, life, first_round),
             cpu: Cpu::new(config.jobs_max),
+            threads: Threads::new(config.jobs_max),
             reader: Reader::default(),
             gateway: Gateway::new(config, shared),
-            has_begun: shared.has_begun.load(Ordering::SeqCst),
+            has_begun: false,
             shared: Arc::clone(shared),
             events: Vec::new(),
         };
@@ -186,6 +200,7 @@ impl Host {
 
     fn handle_event(&mut self, event: Event, cx: &mut Cx<'_>) {
         let observed = match event {
+            Event::Compute(job) if self.shared.is_real => return self.threads.take(job),
             Event::Compute(job) => {
                 let span = self.cpu.take(job, self.number, &self.shared, cx.now());
                 cx.set_timer(Time::from_nanos(span.to), DONE);
@@ -221,6 +236,33 @@ impl Host {
         cx.emit(observed);
     }
 
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if cx.now() > Time::ZERO {
+            cx.emit(RoundEvent::Restarted);
+            if self.shared.is_real {
+                // What earlier processes saw is lost: the clock gives this one a secret of its own, and
+                // numbers for the rounds of a scheduler, as `samara node` does.
+                let millis = cx.now().as_nanos() / 1_000_000;
+                let first_round = if self.mix.scheduler().is_some() { millis } else { 0 };
+                self.mix = self.shared.mix(self.number, millis, first_round);
+            }
+        }
+        self.forward(Input::Start, cx);
+        if self.mix.node().is_some() {
+            let (sender, secret) = (SENDER, secret_with(self.number));
+            self.forward(Input::Command(Command::Register { sender, secret }), cx);
+        }
+    }
+
+    fn worked(&mut self, worked: Worked, cx: &mut Cx<'_>) {
+        let Worked { core, phase, done, took } = worked;
+        self.threads.free(core);
+        let (host, round, to) = (self.number, done.round(), cx.now().as_nanos());
+        let from = to.saturating_sub(took.as_nanos() as u64);
+        cx.emit(RoundEvent::Work(WorkSpan { host, core, round, phase, from, to }));
+        self.forward(Input::Command(Command::Computed(done)), cx);
+    }
+
     fn ended(&mut self, round: u64, cx: &mut Cx<'_>) {
         if self.gateway.ended(round, cx.now()) {
             cx.set_timer(self.gateway.resumes, PAUSED);
@@ -229,7 +271,12 @@ impl Host {
 
     /// Gives a frame to the engine, once the node has read it.
     fn on_frame(&mut self, peer: PeerId, frame: MixFrame, cx: &mut Cx<'_>) {
-        match self.shared.costs.receive(&frame, self.shared.config.group) {
+        let time = if self.shared.is_real {
+            Duration::ZERO
+        } else {
+            self.shared.costs.receive(&frame, self.shared.config.group)
+        };
+        match time {
             Duration::ZERO => self.forward(Input::Frame { peer, frame }, cx),
             time => cx.set_timer(self.reader.take(peer, frame, time, cx.now()), READ),
         }
@@ -258,6 +305,16 @@ impl App for Host {
     fn counters(&self) -> Metrics {
         self.mix.metrics().clone()
     }
+
+    fn take_work(&mut self) -> Vec<Work<Act>> {
+        self.threads.take_work()
+    }
+}
+
+impl WithMix for Host {
+    fn mix(&self) -> &Mix {
+        &self.mix
+    }
 }
 
 impl Engine for Host {
@@ -267,13 +324,8 @@ impl Engine for Host {
 
     fn handle(&mut self, input: Input<MixFrame, Act>, cx: &mut Cx<'_>) {
         match input {
-            Input::Start => {
-                self.forward(Input::Start, cx);
-                if self.mix.node().is_some() {
-                    let (sender, secret) = (SENDER, secret_with(self.number));
-                    self.forward(Input::Command(Command::Register { sender, secret }), cx);
-                }
-            }
+            Input::Start => self.start(cx),
+            Input::Command(Act::Worked(worked)) => self.worked(worked, cx),
             Input::Command(Act::Begin) => self.has_begun = true,
             Input::Command(Act::Submit(round)) => self.gateway.submitted.push_back(round),
             Input::Timer(DONE) => {
@@ -373,6 +425,44 @@ impl Cpu {
     fn due(&mut self, now: Time) -> Option<Done> {
         let first = self.out.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+/// The threads of a real host. The engine never requests more concurrent jobs than there are.
+#[derive(Debug)]
+struct Threads {
+    /// For each thread, whether it has a job.
+    busy: Vec<bool>,
+    /// Jobs that no thread has yet, with the number of theirs.
+    jobs: Vec<(u16, Job)>,
+}
+
+impl Threads {
+    fn new(threads: usize) -> Self {
+        Self { busy: vec![false; threads], jobs: Vec::new() }
+    }
+
+    fn take(&mut self, job: Job) {
+        let Some(free) = self.busy.iter().position(|is_busy| !is_busy) else {
+            unreachable!("a job for each thread at most")
+        };
+        self.busy[free] = true;
+        self.jobs.push((free as u16, job));
+    }
+
+    fn take_work(&mut self) -> Vec<Work<Act>> {
+        let work = |(core, job): (u16, Job)| -> Work<Act> {
+            Box::new(move || {
+                let phase = job.phase();
+                let (done, took) = job.run_timed();
+                Act::Worked(Worked { core, phase, done, took })
+            })
+        };
+        self.jobs.drain(..).map(work).collect()
+    }
+
+    fn free(&mut self, thread: u16) {
+        self.busy[usize::from(thread)] = false;
     }
 }
 

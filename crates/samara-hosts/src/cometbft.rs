@@ -11,10 +11,10 @@ use super::framed::{self, Linked, listen};
 use super::serve::{Begin, Links, Place, Waiting};
 
 pub(crate) fn open<A: App + WithCat>(
-    mut place: Place,
+    place: Place,
     codec: Arc<dyn FrameCodec<CatFrame>>,
 ) -> Waiting<'static, Result<Begin<A>, String>> {
-    let Some(connection) = place.connection.take() else { return framed::open(place, codec) };
+    let Some(connection) = place.connection.channels() else { return framed::open(place, codec) };
     let flush = match connection.flush {
         Flush::Throttle(interval) => mconn::Flush::Throttle(interval),
         Flush::WhenIdle => mconn::Flush::WhenIdle,

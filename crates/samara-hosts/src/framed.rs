@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use samara_engine::FrameCodec;
 use samara_net::hosted::{self, Host, Names, Options};
-use samara_sim::{App, host_of, identity_of};
+use samara_sim::{App, Work, host_of, identity_of};
 use tokio::net::TcpListener;
 
 use super::Looked;
@@ -71,6 +71,10 @@ impl<A: App, H: Host<A> + 'static> Links<A> for Linked<H> {
     fn settle(&mut self) -> Vec<(Instant, A::Event)> {
         let now = Instant::now();
         self.0.settle().into_iter().map(|event| (now, event)).collect()
+    }
+
+    fn take_work(&mut self) -> Vec<Work<A::Command>> {
+        self.0.with(App::take_work)
     }
 
     fn next(&mut self, until: Option<Instant>) -> Waiting<'_, ()> {

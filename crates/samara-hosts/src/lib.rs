@@ -9,6 +9,8 @@ mod cometbft;
 #[cfg(feature = "net")]
 mod framed;
 #[cfg(feature = "net")]
+mod grpc;
+#[cfg(feature = "net")]
 mod serve;
 mod sockets;
 #[cfg(feature = "net")]

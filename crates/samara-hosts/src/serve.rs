@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samara_engine::{Driver, Engine, FrameCodec, Time};
-use samara_sim::{App, MConnectionConfig};
+use samara_sim::{App, Connection, Work};
 use tokio::sync::mpsc;
 
 use super::{Looked, ProtocolOf, Transport};
@@ -41,9 +41,9 @@ pub struct Place {
     pub has_limit: bool,
     /// Maximum number of unsent bytes of a socket of framed TCP.
     pub unsent_bytes: u32,
-    /// The connections of CometBFT, if the scenario has them. Their channels are those of the
+    /// The layer between frames and the transport. The channels of CometBFT are those of the
     /// application.
-    pub connection: Option<MConnectionConfig>,
+    pub connection: Connection,
 }
 
 /// The sockets of a host, and the application behind them.
@@ -57,6 +57,9 @@ pub trait Links<A: App> {
 
     /// Fires timers, carries out what the engine asks for, and returns the events of the application.
     fn settle(&mut self) -> Vec<(Instant, A::Event)>;
+
+    /// Takes the work that the application has for processors.
+    fn take_work(&mut self) -> Vec<Work<A::Command>>;
 
     /// Returns the frames that have left or arrived since the last call. Links that do not see them
     /// return none.
@@ -141,6 +144,7 @@ async fn run<A: App>(
     tokio::time::sleep_until(start.into()).await;
     let dials = dials.into_iter().map(Reverse).collect();
     let mut host = Host { links, start, dials, commands: BTreeMap::new(), commanded: 0, late: Vec::new() };
+    let (worked, mut results) = mpsc::unbounded_channel();
     loop {
         host.act();
         for (at, event) in host.links.settle() {
@@ -150,9 +154,16 @@ async fn run<A: App>(
             let happened = Happened::Frame { peer, is_sent, frame };
             tell(Time::ZERO + at.saturating_duration_since(start), happened);
         }
+        // The application limits how much it has at a time.
+        for work in host.links.take_work() {
+            let worked = worked.clone();
+            // Fails only if the host is stopping.
+            tokio::task::spawn_blocking(move || drop(worked.send(work())));
+        }
         let until = host.next_deadline();
         tokio::select! {
             () = host.links.next(until) => {}
+            Some(result) = results.recv() => host.links.command(result),
             request = requests.recv() => match request {
                 Some(Request::Command(at, command)) => {
                     host.commanded += 1;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use samara_cat::WithCat;
 use samara_engine::Engine;
 use samara_gossipsub::WithGossipSub;
+use samara_mix::{MixFrame, WithMix};
 use samara_sim::{App, ConfigError, HostConfig, NodeFactory, SimConfig, Simulation};
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "net")]
 use super::serve::{Open, Serve, serve};
 #[cfg(feature = "net")]
-use super::{cometbft, framed, swarm};
+use super::{cometbft, framed, grpc, swarm};
 
 /// Returns the name of the protocol that two hosts agree on.
 pub type ProtocolOf = Box<dyn Fn(u32, u32) -> Arc<str> + Send + Sync>;
@@ -47,6 +48,13 @@ impl<A: App + WithCat> Worlds<A> {
     }
 }
 
+impl<A: App + WithMix + Engine<Frame = MixFrame>> Worlds<A> {
+    /// Real hosts have [`Sockets::grpc`].
+    pub fn grpc() -> Self {
+        Self { simulation: Simulation::with_local_hosts, sockets: Sockets::grpc() }
+    }
+}
+
 impl<A: App + WithGossipSub + Engine<Event: Send>> Worlds<A> {
     /// Real hosts have [`Sockets::libp2p`].
     pub fn libp2p() -> Self {
@@ -73,6 +81,8 @@ pub enum Layer {
     Framed,
     /// [`Sockets::cometbft`].
     CometBft,
+    /// [`Sockets::grpc`].
+    Grpc,
     /// [`Sockets::libp2p`].
     Libp2p,
 }
@@ -89,7 +99,7 @@ impl Layer {
     /// Returns the transports that the layer has.
     pub const fn transports(self) -> &'static [Transport] {
         match self {
-            Self::Framed | Self::CometBft => &[Transport::Tcp],
+            Self::Framed | Self::CometBft | Self::Grpc => &[Transport::Tcp],
             Self::Libp2p => &[Transport::Tcp, Transport::Quic],
         }
     }
@@ -117,6 +127,21 @@ impl<A: App + WithCat> Sockets<A> {
             layer: Layer::CometBft,
             #[cfg(feature = "net")]
             open: cometbft::open::<A>,
+            #[cfg(feature = "net")]
+            serve: serve::<A>,
+            app: PhantomData,
+        }
+    }
+}
+
+impl<A: App + WithMix + Engine<Frame = MixFrame>> Sockets<A> {
+    /// Streams of gRPC over TLS, in scenarios with that transport; else those of
+    /// [`framed`](Self::framed).
+    pub fn grpc() -> Self {
+        Self {
+            layer: Layer::Grpc,
+            #[cfg(feature = "net")]
+            open: grpc::open::<A>,
             #[cfg(feature = "net")]
             serve: serve::<A>,
             app: PhantomData,

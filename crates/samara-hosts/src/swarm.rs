@@ -22,7 +22,7 @@ use samara_gossipsub::wire::Limits;
 use samara_libp2p::transport::{Meters, quic, tcp};
 use samara_libp2p::{Behaviour, LinkEvent, Options, Terms};
 use samara_net::hosted::secret_of;
-use samara_sim::{App, host_of, identity_of};
+use samara_sim::{App, Work, host_of, identity_of};
 
 use super::serve::{Begin, Links, Moved, Place, TOKEN_BYTES, Waiting};
 use super::{Looked, ProtocolOf, Transport};
@@ -296,6 +296,10 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
         std::mem::take(&mut self.told)
     }
 
+    fn take_work(&mut self) -> Vec<Work<A::Command>> {
+        self.swarm.behaviour_mut().gossip.with(App::take_work)
+    }
+
     fn frames(&mut self) -> Vec<Moved<RpcFrame>> {
         std::mem::take(&mut self.moved)
     }
@@ -348,6 +352,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
 #[cfg(test)]
 mod tests {
     use samara_engine::Reader;
+    use samara_sim::Connection;
 
     use super::*;
 
@@ -374,7 +379,7 @@ mod tests {
             transport: Transport::Tcp,
             has_limit: true,
             unsent_bytes: 0,
-            connection: None,
+            connection: Connection::Direct,
         };
         let hosts = Arc::new(Hosts::new(&mut place, Arc::new(NoFrames)));
         let protocol = |peer: &Keypair, is_outbound| {

@@ -79,6 +79,12 @@ pub trait Experiment: Sized + 'static {
         Err((String::new(), "this experiment has no briefing for programs of others".to_owned()))
     }
 
+    /// Returns the number of processors that the process of a host may use from
+    /// [`World::confine`] on; `None`, the default, for all of the machine.
+    fn processors(&self, _host: u32) -> Option<f64> {
+        None
+    }
+
     /// Returns the encoding of frames between processes; `None` if runs take one process.
     /// [`Postcard`](samara_sim::Postcard) encodes all frames with serde.
     fn codec(&self) -> Option<FramesCodec<Self::App>> {
@@ -220,6 +226,24 @@ pub trait World<A: App> {
     /// # Errors
     /// As [`counters`](Self::counters).
     fn traffic(&mut self) -> Result<Vec<HostStats>, RunError>;
+
+    /// Limits the process of each host to the [processors](Experiment::processors) of the experiment from
+    /// now on. In a simulation, applications know what their work takes.
+    ///
+    /// # Errors
+    /// The system cannot limit them.
+    fn confine(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    /// Returns the processor time of the processes of each host so far, in nanoseconds; `None` in a
+    /// simulation, where only the work of an application takes time.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError> {
+        Ok(None)
+    }
 
     /// Returns the number of copies that the outboxes of all hosts withdrew.
     ///

@@ -27,7 +27,7 @@ pub use config::Parameters;
 pub use config::{Config, ConfigError, Reconnect, ResultShape};
 pub use group::Group;
 pub use metrics::{Ignored, Metrics};
-pub use mix::{Command, Event, Mark, Mix, RefuseError};
+pub use mix::{Command, Event, Mark, Mix, RefuseError, WithMix};
 pub use node::{Cx, Node};
 pub use round::{Cause, Failure, Gate, Half, NodeState, Phase, Plan, RoundState, Transfer};
 pub use scheduler::Scheduler;

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::Secret;
 use crate::compute::{Done, Job};
+use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::node::{Cx, Node};
 use crate::round::{Failure, NodeState, Phase, Plan, RoundState};
@@ -24,6 +25,13 @@ pub enum Mix {
 }
 
 impl Mix {
+    pub fn config(&self) -> &Config {
+        match self {
+            Self::Node(node) => node.config(),
+            Self::Scheduler(scheduler) => scheduler.config(),
+        }
+    }
+
     pub const fn metrics(&self) -> &Metrics {
         match self {
             Self::Node(node) => node.metrics(),
@@ -56,6 +64,18 @@ impl Mix {
             Self::Node(node) => Ok(node.register(sender, secret)?),
             Self::Scheduler(_) => Err(RefuseError::Scheduler),
         }
+    }
+}
+
+/// An engine that contains a node of a mix network, or its scheduler: links ask it for the plans of
+/// rounds.
+pub trait WithMix {
+    fn mix(&self) -> &Mix;
+}
+
+impl WithMix for Mix {
+    fn mix(&self) -> &Mix {
+        self
     }
 }
 

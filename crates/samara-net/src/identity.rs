@@ -14,6 +14,8 @@ use hex::FromHex;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+#[cfg(all(feature = "hosted", feature = "mix"))]
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -69,6 +71,10 @@ pub enum IdentityError {
     Generate(String),
 }
 
+/// What precedes the secret of an Ed25519 key in PKCS #8 (RFC 8410, 7).
+#[cfg(all(feature = "hosted", feature = "mix"))]
+const ED25519_PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
 /// A certificate with its private key, which is never printed.
 #[derive(Clone)]
 pub struct Identity {
@@ -88,6 +94,21 @@ impl Identity {
         let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()]);
         let made = made.map_err(|error| IdentityError::Generate(error.to_string()))?;
         Self::from_pem(&(made.cert.pem() + &made.key_pair.serialize_pem()))
+    }
+
+    /// Creates the key (Ed25519) of a secret, and a self-signed certificate. The same secret has the
+    /// same certificate everywhere.
+    ///
+    /// # Errors
+    /// The certificate cannot be made.
+    #[cfg(all(feature = "hosted", feature = "mix"))]
+    pub(crate) fn of_secret(secret: [u8; 32]) -> Result<Self, IdentityError> {
+        let failed = |error: rcgen::Error| IdentityError::Generate(error.to_string());
+        let key = PrivatePkcs8KeyDer::from([&ED25519_PKCS8[..], &secret].concat());
+        let key = rcgen::KeyPair::try_from(&key).map_err(failed)?;
+        let certificate = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
+        let certificate = certificate.self_signed(&key).map_err(failed)?;
+        Self::from_pem(&(certificate.pem() + &key.serialize_pem()))
     }
 
     /// Reads the first certificate and the first key of a text in PEM.
@@ -250,4 +271,16 @@ pub(crate) fn client_tls(
         .with_client_auth_cert(chain, key)?;
     config.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(config))
+}
+
+#[cfg(all(test, feature = "hosted", feature = "mix"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_has_the_same_certificate_everywhere() {
+        let name = |secret: u8| Identity::of_secret([secret; 32]).unwrap().fingerprint();
+        assert_eq!(name(7), name(7));
+        assert_ne!(name(7), name(8));
+    }
 }

@@ -15,7 +15,18 @@ pub trait App: Engine<Command: Serialize + DeserializeOwned, Event: Serialize + 
 
     /// Returns a snapshot of the counters.
     fn counters(&self) -> Self::Counters;
+
+    /// Takes the work that the application has for processors since the last call. A host in a
+    /// process runs it beside its links, and passes on the commands that come of it.
+    ///
+    /// A simulation never asks: work takes virtual time there, so that an application sets a timer.
+    fn take_work(&mut self) -> Vec<Work<Self::Command>> {
+        Vec::new()
+    }
 }
+
+/// Work for a processor. It returns the command that tells the application of its result.
+pub type Work<C> = Box<dyn FnOnce() -> C + Send>;
 
 /// Encodes frames, events and counters as serde describes them, in the format of postcard.
 #[derive(Clone, Copy, Debug)]

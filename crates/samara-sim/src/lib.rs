@@ -21,7 +21,7 @@ mod stats;
 mod transport;
 mod world;
 
-pub use app::{App, Postcard};
+pub use app::{App, Postcard, Work};
 pub use config::{
     DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, LATENCY_FLOOR, Latency, Losses, Network,
     NicDiscipline, PairLatencies, Partition, QueueSize, SimConfig,

@@ -10,8 +10,8 @@ use samara_lab::run::Progress;
 use samara_spec::Point;
 
 use crate::fleet::HostProgram;
-use crate::process::tail;
 use crate::run::{Done, Options, Stop, hosts};
+use crate::usage::tail;
 use crate::{TestbedError, fleet};
 
 /// Time in which a program without orders, or with wrong ones, must end.

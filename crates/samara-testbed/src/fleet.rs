@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,10 @@ use samara_trace::live::Event;
 use serde::de::IgnoredAny;
 
 use crate::TestbedError;
-use crate::process::{Usage, tail};
+use crate::quota::Quota;
 use crate::rivals::Rivals;
 use crate::run::{Done, Options, emulated, program_of, real_run, starved, unix_ns};
+use crate::usage::{Usage, tail};
 use crate::wire::{self, PORT, Wire};
 
 /// Orders that may wait for a host, and the longest wait until it reads one.
@@ -87,6 +88,11 @@ struct HostProcess {
 }
 
 impl HostProcess {
+    /// Returns the processor time of the process up to the last sample.
+    fn spent(&self) -> Duration {
+        Duration::from_secs_f64(self.usage.cpu_s)
+    }
+
     /// Returns true if the process ended a while ago, although somebody else holds its output open.
     fn has_ended(&mut self) -> bool {
         let is_over = self.child.try_wait().is_ok_and(|status| status.is_some());
@@ -125,12 +131,19 @@ struct Host {
     lives: u64,
     /// Whether the process is frozen.
     is_frozen: bool,
+    /// The number of processors that it may use; `None` for all.
+    processors: Option<f64>,
+    /// Processor time of earlier processes.
+    spent: Duration,
 }
 
 /// The processes of all hosts of a run.
 struct Processes<'a> {
     options: Options<'a>,
     hosts: Vec<Host>,
+    /// The groups of hosts with a limit, which outlive their processes.
+    quota: Option<Quota>,
+    is_confined: bool,
     wire: Wire,
     rivals: Rivals,
     lines: (SyncSender<Said>, Receiver<Said>),
@@ -156,6 +169,8 @@ impl<'a> Processes<'a> {
         Ok(Self {
             options,
             hosts: hosts.configs.iter().map(|_| Host::default()).collect(),
+            quota: None,
+            is_confined: false,
             wire,
             rivals,
             lines: sync_channel(LINES_MAX),
@@ -259,6 +274,17 @@ impl<'a> Processes<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Limits the process of a host to its number of processors from now on.
+    fn confine_one(&mut self, host: u32) -> Result<(), RunError> {
+        let state = &self.hosts[host as usize];
+        let (Some(quota), Some(process), Some(processors)) =
+            (&mut self.quota, &state.process, state.processors)
+        else {
+            return Ok(());
+        };
+        quota.limit(&host.to_string(), process.child.id(), processors).map_err(|error| unconfined(&error))
     }
 
     fn say(&mut self, host: u32, order: &Order<()>) -> Result<(), RunError> {
@@ -376,6 +402,10 @@ impl<'a> Processes<'a> {
     }
 }
 
+fn unconfined(error: &io::Error) -> RunError {
+    RunError::Failed(format!("cannot limit processes to a part of a processor: {error}; run as root"))
+}
+
 /// Returns for how long hosts waited for processors, all together.
 fn waited(usage: &[Usage]) -> Duration {
     usage.iter().map(|usage| usage.waited).sum()
@@ -433,6 +463,28 @@ impl Fleet for Processes<'_> {
         self.rivals.begin(at_unix_ns).map_err(failed)
     }
 
+    fn limit(&mut self, processors: Vec<Option<f64>>) -> Result<(), RunError> {
+        if processors.iter().any(Option::is_some) {
+            self.quota = Some(Quota::new().map_err(|error| unconfined(&error))?);
+        }
+        for (host, processors) in self.hosts.iter_mut().zip(processors) {
+            host.processors = processors;
+        }
+        Ok(())
+    }
+
+    fn confine(&mut self) -> Result<(), RunError> {
+        self.is_confined = true;
+        (0..self.hosts.len() as u32).try_for_each(|host| self.confine_one(host))
+    }
+
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError> {
+        self.sample();
+        let spent =
+            |host: &Host| host.spent + host.process.as_ref().map_or(Duration::ZERO, HostProcess::spent);
+        Ok(Some(self.hosts.iter().map(|host| spent(host).as_nanos() as u64).collect()))
+    }
+
     fn now(&self) -> Time {
         let since = self.start.map(|(_, start)| Instant::now().saturating_duration_since(start));
         Time::ZERO + since.unwrap_or_default()
@@ -463,7 +515,9 @@ impl Fleet for Processes<'_> {
 
     fn kill(&mut self, host: u32, is_to_start: bool) -> Result<(), RunError> {
         let state = &mut self.hosts[host as usize];
-        state.process = None;
+        if let Some(process) = state.process.take() {
+            state.spent += process.spent();
+        }
         state.lives += 1;
         if is_to_start {
             self.spawn(host).map_err(|error| RunError::Failed(error.to_string()))?;
@@ -486,6 +540,9 @@ impl Fleet for Processes<'_> {
             self.kill(host, true)?;
         }
         self.listen(vec![(host, brief)], true)?;
+        if self.is_confined {
+            self.confine_one(host)?;
+        }
         let at_unix_ns = self.start.map_or(0, |(at, _)| at);
         self.say(host, &Order::Begin { at_unix_ns })
     }

@@ -1,4 +1,4 @@
-//! Limits processes to a part of a processor each, like slower machines, by control groups of
+//! Limits processes to a number of processors each, like slower machines, by control groups of
 //! Linux, version 1 or 2.
 
 use std::fs;
@@ -26,18 +26,16 @@ enum Version {
 pub(crate) struct Quota {
     version: Version,
     base: PathBuf,
-    processors: f64,
     groups: Vec<PathBuf>,
 }
 
 impl Quota {
-    /// Creates a quota for processes that may use `processors` processors each (0.1 is a tenth of
-    /// one).
+    /// Creates quotas without any process.
     ///
     /// # Errors
     /// This machine has no control groups for processors, or they cannot be created; that usually
     /// requires root. The error occurs here rather than after minutes of work.
-    pub(crate) fn new(processors: f64) -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let (version, base) = find(Path::new(ROOT)).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -45,22 +43,23 @@ impl Quota {
             )
         })?;
         remove_abandoned(&base);
-        let mut quota = Self { version, base, processors, groups: Vec::new() };
-        quota.group("probe")?;
+        let mut quota = Self { version, base, groups: Vec::new() };
+        quota.group("probe", 1.0)?;
         Ok(quota)
     }
 
-    /// Limits a process, with all its threads, to its part from now on.
+    /// Limits a process, with all its threads, to this number of processors from now on (0.1 is a tenth of
+    /// one).
     ///
     /// # Errors
     /// Those of [`new`](Self::new), or the process is gone.
-    pub(crate) fn limit(&mut self, name: &str, pid: u32) -> io::Result<()> {
-        let file = self.group(name)?.join("cgroup.procs");
+    pub(crate) fn limit(&mut self, name: &str, pid: u32, processors: f64) -> io::Result<()> {
+        let file = self.group(name, processors)?.join("cgroup.procs");
         fs::write(&file, pid.to_string()).map_err(with_path(&file))
     }
 
     /// Creates a group with the part that its processes may use.
-    fn group(&mut self, name: &str) -> io::Result<PathBuf> {
+    fn group(&mut self, name: &str, processors: f64) -> io::Result<PathBuf> {
         let group = self.base.join(format!("samara-{}-{name}", std::process::id()));
         match fs::create_dir(&group) {
             // The group belongs to the process before a restart.
@@ -70,7 +69,7 @@ impl Quota {
         if !self.groups.contains(&group) {
             self.groups.push(group.clone());
         }
-        for (file, value) in settings(self.version, self.processors) {
+        for (file, value) in settings(self.version, processors) {
             let file = group.join(file);
             fs::write(&file, value).map_err(with_path(&file))?;
         }
@@ -155,12 +154,12 @@ mod tests {
 
     #[test]
     fn a_process_joins_its_group_and_groups_are_removed() {
-        let mut quota = match Quota::new(0.25) {
+        let mut quota = match Quota::new() {
             Ok(quota) => quota,
             Err(error) => return eprintln!("SKIPPED: {error}"),
         };
         let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let limited = quota.limit("sleeper", sleeper.id());
+        let limited = quota.limit("sleeper", sleeper.id(), 0.25);
         let members = limited.map(|()| fs::read_to_string(quota.groups[1].join("cgroup.procs")).unwrap());
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
@@ -168,7 +167,7 @@ mod tests {
         // One group of a process that has ended, and one of a running process.
         let others = [sleeper.id(), 1].map(|owner| quota.base.join(format!("samara-{owner}-7")));
         others.iter().for_each(|group| fs::create_dir(group).unwrap());
-        let other_quota = Quota::new(0.5).unwrap();
+        let other_quota = Quota::new().unwrap();
         let left = others.each_ref().map(|group| group.exists());
         let _ = fs::remove_dir(&others[1]);
         assert_eq!(left, [false, true]);

@@ -13,23 +13,20 @@ use samara_lab::statistics::Statistics;
 use samara_scenario::Inputs;
 use samara_sim::{HostStats, RivalStats};
 use samara_spec::Point;
-use samara_spec::mix::Mix;
 use samara_trace::live::LiveWriter;
 
-use crate::process::Usage;
-use crate::{HostProgram, NodeProgram, TestbedError, fleet, mix, rivals};
+use crate::usage::Usage;
+use crate::{HostProgram, TestbedError, fleet, rivals};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The source of the files that the scenario names.
     pub inputs: &'a Inputs,
-    /// The directory for configurations and logs of hosts and nodes.
+    /// The directory for the logs of hosts.
     pub nodes: &'a Path,
     /// The programs of the hosts, at least one. Hosts use them in turn: the first host the first
     /// program, and so on.
     pub hosts: &'a [HostProgram],
-    /// The program of the nodes of a mix.
-    pub node: &'a NodeProgram,
     /// Maximum time until the network is ready. Also that of each process to listen, if it is less
     /// than 30 s.
     pub ready_timeout: Duration,
@@ -72,23 +69,12 @@ pub struct Done {
 /// The scenario has something that exists in the simulator only, or that programs of others lack.
 pub fn check(point: &Point, inputs: &Inputs, programs: &[HostProgram]) -> Result<(), TestbedError> {
     let scenario = &point.scenario;
-    let checked = rivals::possible(scenario).and_then(|()| {
-        let foreign = programs.iter().find(|program| program.is_foreign);
-        match (scenario.find::<Mix>(), foreign) {
-            (None, None) => processes::check(scenario),
-            (None, Some(program)) => processes::check(scenario).and_then(|()| {
-                let is_foreign = |host| program_of(programs, host).is_foreign;
-                let briefing = processes::check_foreign(point, is_foreign).and_then(|()| {
-                    check_programs(point, RunOptions::new(1, inputs)).map_err(|why| why.to_string())
-                });
-                briefing.map_err(|why| format!("--host {}: {why}", program.name))
-            }),
-            (Some(_), None) => mix::possible(scenario),
-            (Some(_), Some(program)) => Err(format!(
-                "--host {}: the nodes of a mix are Samara's own; remove the option",
-                program.name
-            )),
-        }
+    let checked = rivals::possible(scenario).and_then(|()| processes::check(scenario)).and_then(|()| {
+        let Some(program) = programs.iter().find(|program| program.is_foreign) else { return Ok(()) };
+        let is_foreign = |host| program_of(programs, host).is_foreign;
+        let briefing = processes::check_foreign(point, is_foreign)
+            .and_then(|()| check_programs(point, RunOptions::new(1, inputs)).map_err(|why| why.to_string()));
+        briefing.map_err(|why| format!("--host {}: {why}", program.name))
     });
     checked.map_err(TestbedError::Scenario)
 }
@@ -113,15 +99,10 @@ pub(crate) fn hosts(point: &Point, inputs: &Inputs) -> Result<Hosts, String> {
 pub fn run(
     point: &Point,
     options: Options<'_>,
-    mut progress: impl FnMut(&str, Progress),
+    progress: impl FnMut(&str, Progress),
 ) -> Result<Done, TestbedError> {
-    let run = if point.scenario.find::<Mix>().is_some() {
-        let mut share = |what: &str, share| progress(what, Progress { share, ..Progress::default() });
-        mix::run(point, options, &mut share)
-    } else {
-        let hosts = hosts(point, options.inputs).map_err(TestbedError::Scenario)?;
-        fleet::run(point, &hosts, options, progress)
-    };
+    let hosts = hosts(point, options.inputs).map_err(TestbedError::Scenario)?;
+    let run = fleet::run(point, &hosts, options, progress);
     // Ctrl-C also reaches the processes, so that their end is not the error.
     run.map_err(|error| if options.stop.load(Ordering::Relaxed) { TestbedError::Interrupted } else { error })
 }

@@ -100,19 +100,15 @@ const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Whether the congestion window shrinks during idle periods.
 const IDLE_RESTART: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
-/// Selects the scenario's congestion control, as some systems default to another one. With a private
-/// network namespace that has no effect on the machine. Everything else is the default of the kernel
-/// and of the nodes. Returns the settings that could not be applied.
+/// Selects the scenario's congestion control, as some systems default to another one, and whether idle
+/// connections start slowly again. With a private network namespace that has no effect on the machine.
+/// Everything else is the default of the kernel and of the hosts. Returns the settings that could not
+/// be applied.
 pub(crate) fn prepare(scenario: &Scenario, private_network: bool) -> Vec<String> {
     let transport = &scenario.transport;
     if transport.kind == TransportKind::Quic {
         return Vec::new();
     }
-    choose(CONGESTION_CONTROL, congestion(transport), private_network)
-}
-
-/// Does the same for gRPC. Idle restart follows the scenario.
-pub(crate) fn prepare_grpc(transport: &TransportSpec, private_network: bool) -> Vec<String> {
     let idle_restart = if transport.idle_restart.unwrap_or(true) { "1" } else { "0" };
     let mut missing = choose(CONGESTION_CONTROL, congestion(transport), private_network);
     missing.extend(choose(IDLE_RESTART, idle_restart, private_network));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use samara_lab::results::Outcome;
 use samara_spec::Point;
-use samara_testbed::{Done, HostProgram, NodeProgram, TestbedError};
+use samara_testbed::{Done, HostProgram, TestbedError};
 use samara_trace::live::{Event, LiveWriter, Outcome as End, RunState};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -139,7 +139,6 @@ fn run_all(
         samara_testbed::check(point, &session.loaded.inputs, &programs(point)?)
             .map_err(|error| failed(point, error))?;
     }
-    let node = node_program()?;
     let bar = progress_bar(session.loaded.points.len(), options.output.quiet);
     let mut results = Vec::new();
     for point in &session.loaded.points {
@@ -152,7 +151,6 @@ fn run_all(
             inputs: &session.loaded.inputs,
             nodes: &nodes,
             hosts: &programs(point)?,
-            node: &node,
             ready_timeout: Duration::from_secs(options.ready_timeout),
             private_network,
             is_emulated: true,
@@ -223,12 +221,6 @@ fn programs(given: &[PathBuf], scenario: &Path, point: &Point) -> Result<Vec<Hos
         .collect()
 }
 
-/// Returns the program of the nodes of a mix.
-fn node_program() -> Result<NodeProgram, String> {
-    let arguments = ["node", "--end-with-stdin", "--config"].map(Into::into).to_vec();
-    Ok(NodeProgram { name: SAMARA.to_owned(), program: own_program()?, arguments })
-}
-
 /// Checks that a program can be a host, and says what it checked.
 pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String> {
     // A second check beside this one would have the same addresses. Where there are no namespaces, one
@@ -249,7 +241,6 @@ pub(crate) fn host_check(options: &HostCheckOptions) -> Result<ExitCode, String>
         inputs: &loaded.inputs,
         nodes: &directory,
         hosts: &programs,
-        node: &node_program()?,
         ready_timeout: START_TIMEOUT,
         private_network: false,
         is_emulated: false,

@@ -69,7 +69,7 @@ fn measure(group: Group) -> Result<PhaseCosts, ScenarioError> {
     }
     let options = RunOptions::new(1, &loaded.inputs);
     let failed = |error: RunError| ScenarioError::one("mix.costs", error.to_string());
-    let mut shared = Shared::of(point);
+    let mut shared = Shared::of(point, false);
     shared.took = Some(Default::default());
     let shared = Arc::new(shared);
     let planned = Course::planned(point, options, |plan| Ok(Teams::new(plan, Arc::clone(&shared))));

@@ -113,6 +113,7 @@ impl Collector {
                 let row = RoundRow { round, team, nodes, made: at, delivered, failed, ..RoundRow::default() };
                 self.rounds.insert(round, row);
             }
+            RoundEvent::Restarted => {}
             RoundEvent::Drawn => self.draws += 1,
             RoundEvent::Refused => self.refused += 1,
             RoundEvent::Looped(Some(took)) => self.loops.push((at, took.as_nanos() as u64)),

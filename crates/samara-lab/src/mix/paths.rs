@@ -154,9 +154,22 @@ mod tests {
     use samara_scenario::Inputs;
 
     use super::*;
-    use crate::explain::{Explain, Explained, Mode};
-    use crate::mix::run::Teams;
+    use crate::explain::{Explain, Explained, MainTime, Mode};
+    use crate::mix::run::{MixMeasured, Teams};
+    use crate::network;
     use crate::run::{RunOptions, run_alone};
+
+    fn of_marks(measured: &MixMeasured) -> Explained {
+        let paths = |_: &Arrivals, delivered: &[Delivered]| {
+            let path = |to: &Delivered| {
+                let of_round = (measured.told.rounds.get(&to.item)?, &measured.told.phases);
+                path_of_marks(of_round, to, |from, node| network::latency_nanos(&measured.hosts, from, node))
+            };
+            delivered.iter().map(path).collect()
+        };
+        let delivered = delivered(measured.told.rounds.values());
+        Explained::of(Arrivals::default(), delivered, paths, true, (1, MainTime::default()))
+    }
 
     /// The marks of a simulated run give the paths that the simulator has recorded: the same hops and
     /// latencies, and processor times that differ by what is in the pipeline.
@@ -169,7 +182,7 @@ mod tests {
             let (inputs, explain) = (Inputs::default(), Explain::new(Mode::Auto));
             let options = RunOptions { explain: &explain, ..RunOptions::new(1, &inputs) };
             let measured = run_alone::<Teams>(&loaded.points[0], options, &mut |_, _| {}).unwrap();
-            let (marks, recorded) = (measured.explained(), explain.take().unwrap());
+            let (marks, recorded) = (of_marks(&measured), explain.take().unwrap());
             let deliveries = |explained: &Explained| {
                 let rows = explained.rows.iter().filter(|row| row.is_delivery);
                 let mut all: Vec<_> = rows.map(|row| (row.item, row.node, row.nanos)).collect();

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use samara_apps::Compiled;
+use samara_apps::codecs::Wire;
 use samara_apps::mix::{Act, Costs, Host, RoundEvent, Shared};
 use samara_engine::Time;
 use samara_hosts::Worlds;
@@ -18,8 +19,8 @@ use samara_spec::{FaultKind, Point, Scenario};
 use super::measure::Collector;
 use super::metrics::first_hop_ms;
 use super::paths::{self, Pieces};
-use crate::experiment::{Commands, Experiment, Plan, Problem, Step, World};
-use crate::explain::{ContentsOf, Delivered, Explained, MainTime};
+use crate::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, Step, World};
+use crate::explain::{ContentsOf, Delivered, MainTime};
 use crate::network::{self, Hosts};
 use crate::results::{Deliveries, Measured};
 use crate::run::{Course, Progress, RunError, RunOptions, SLICE_NANOS, WatchSteps, run_alone, since};
@@ -66,23 +67,6 @@ pub struct MixMeasured {
     pub held_bytes_max: u64,
     /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
     pub digest: (u64, u64),
-}
-
-impl MixMeasured {
-    /// Explains the deliveries of a real run by the marks of its nodes. What a node takes until the last
-    /// slots of a phase have left is its processor's.
-    pub fn explained(&self) -> Explained {
-        let paths = |_: &Arrivals, delivered: &[Delivered]| {
-            let path = |to: &Delivered| {
-                let of_round = (self.told.rounds.get(&to.item)?, &self.told.phases);
-                let latency = |from, node| network::latency_nanos(&self.hosts, from, node);
-                paths::path_of_marks(of_round, to, latency)
-            };
-            delivered.iter().map(path).collect()
-        };
-        let delivered = paths::delivered(self.told.rounds.values());
-        Explained::of(Arrivals::default(), delivered, paths, true, (1, main_time()))
-    }
 }
 
 fn main_time() -> MainTime {
@@ -174,6 +158,9 @@ pub(crate) fn run(
 pub(crate) struct Teams {
     point: Point,
     mix: Mix,
+    hosts: Hosts,
+    /// Whether hosts are processes.
+    is_real: bool,
     shared: Arc<Shared>,
     told: Collector,
     /// Traffic of the hosts when the sender began.
@@ -181,6 +168,8 @@ pub(crate) struct Teams {
     begun: u64,
     /// The numbers of ready and completed rounds, and the time of their last change.
     last: ((usize, usize), u64),
+    /// Samples of the processor time of real nodes.
+    processors: Vec<ProcessorLook>,
     /// With `mix.interval`, the earliest time of the next batch, in nanoseconds of the run.
     next_batch: u64,
     /// The end of the drain time, and the traffic up to the end of the last round.
@@ -192,11 +181,14 @@ impl Teams {
         Self {
             point: plan.network().point.clone(),
             mix: plan.scenario.part::<Mix>().clone(),
+            hosts: plan.network().hosts.clone(),
+            is_real: plan.network().in_processes,
             shared,
             told: Collector::default(),
             before: None,
             begun: 0,
             last: ((0, 0), 0),
+            processors: Vec::new(),
             next_batch: u64::MAX,
             drained: None,
         }
@@ -204,6 +196,11 @@ impl Teams {
 
     fn nodes(&self) -> u32 {
         self.point.scenario.network.nodes
+    }
+
+    fn path_of_marks(&self, to: &Delivered) -> Option<Vec<Hop>> {
+        let of_round = (self.told.rounds.get(&to.item)?, &self.told.phases);
+        paths::path_of_marks(of_round, to, |from, node| network::latency_nanos(&self.hosts, from, node))
     }
 
     /// Returns the sum of all timeouts. The run gives up if no round makes progress for longer.
@@ -246,7 +243,21 @@ impl Experiment for Teams {
 
     fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
         let network = plan.network();
-        let mut shared = Shared::of(network.point);
+        let mix = plan.scenario.part::<Mix>();
+        let wrong = |key: &str, why: &str| Err((key.to_owned(), why.to_owned()));
+        if network.in_processes && !mix.cpu.is_empty() {
+            return wrong(
+                "mix.cpu",
+                "the processors of real hosts take what they take; remove it, or use samara run",
+            );
+        }
+        if network.in_processes && mix.mechanisms {
+            return wrong(
+                "mix.mechanisms",
+                "real networks have all mechanisms; set it to false, or use samara run",
+            );
+        }
+        let mut shared = Shared::of(network.point, network.in_processes);
         if network.is_instant {
             shared.costs = Costs::default();
         }
@@ -258,6 +269,15 @@ impl Experiment for Teams {
         Arc::new(move |host| Host::new(host, &shared))
     }
 
+    fn processors(&self, host: u32) -> Option<f64> {
+        let share = self.mix.processor.fraction();
+        (share < 1.0 && host < self.nodes()).then(|| share * f64::from(self.mix.cores))
+    }
+
+    fn codec(&self) -> Option<FramesCodec<Host>> {
+        Some(Arc::new(Wire))
+    }
+
     fn worlds() -> Worlds<Host> {
         Compiled::worlds()
     }
@@ -266,6 +286,14 @@ impl Experiment for Teams {
         let now = world.now().as_nanos();
         if self.drained.is_some() {
             return Ok(Step::Over);
+        }
+        let looked = self.processors.last().map_or(0, |look| look.at);
+        if self.is_real
+            && now >= looked + SLICE_NANOS
+            && let Some(mut nanos) = world.processors()?
+        {
+            nanos.truncate(self.nodes() as usize);
+            self.processors.push(ProcessorLook { at: now, nanos });
         }
         let reached = (self.told.ready, self.told.ended);
         if reached != self.last.0 {
@@ -278,9 +306,10 @@ impl Experiment for Teams {
             return Ok(Step::Until(Time::from_nanos(now + DRAIN_NANOS)));
         }
         if self.before.is_none() && self.told.ready >= self.mix.stock() as usize {
+            // Precomputation before the first payloads has the whole machine.
+            world.confine()?;
             self.before = Some(world.traffic()?);
             self.begun = now;
-            self.shared.begin();
             for host in 0..self.nodes() {
                 world.command(Time::from_nanos(now), host, Act::Begin)?;
             }
@@ -289,8 +318,31 @@ impl Experiment for Teams {
         Ok(Step::Until(Time::from_nanos(self.submit(now, world)?)))
     }
 
-    fn observe(&mut self, record: Record<RoundEvent>, _: &mut Commands<Host>) {
+    fn observe(&mut self, record: Record<RoundEvent>, commands: &mut Commands<Host>) {
+        if record.event == RoundEvent::Restarted && self.before.is_some() {
+            commands.at(record.at, record.host, Act::Begin);
+        }
         self.told.take(record);
+    }
+
+    fn wrong(&self, record: &Record<RoundEvent>) -> Option<String> {
+        let (nodes, cores) = (self.nodes(), self.shared.config.jobs_max);
+        match &record.event {
+            RoundEvent::Made(team, plan) if *team >= self.shared.config.teams => {
+                Some(format!("it told of a round {} of team {team}, which does not exist", plan.round))
+            }
+            RoundEvent::Made(_, plan) => {
+                let stranger = plan.team.iter().find(|node| **node >= nodes)?;
+                Some(format!("it told of a team with node {stranger}, which does not exist"))
+            }
+            RoundEvent::Work(span) if span.host != record.host || usize::from(span.core) >= cores => {
+                Some(format!("it told of work at core {} of host {}", span.core, span.host))
+            }
+            RoundEvent::Work(span) if span.from > span.to => {
+                Some("it told of work that ended before it began".to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn state(&self) -> Option<&dyn Any> {
@@ -318,6 +370,10 @@ impl Experiment for Teams {
     }
 
     fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
+        if self.is_real {
+            // Links of gRPC do not tell of frames, but marks tell when slots leave and arrive.
+            return delivered.iter().map(|to| self.path_of_marks(to)).collect();
+        }
         let pieces = Pieces::new(arrivals, self.nodes(), self.shared.config.transfer);
         delivered.iter().map(|delivery| pieces.path(delivery)).collect()
     }
@@ -348,7 +404,7 @@ impl Experiment for Teams {
             begun: self.begun,
             over: ends.max().unwrap_or(until.saturating_sub(DRAIN_NANOS)),
             harm: harm(&self.point.scenario, self.point.seed, &self.shared.config),
-            processors: Vec::new(),
+            processors: self.processors,
             ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
             resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
             refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
@@ -360,7 +416,7 @@ impl Experiment for Teams {
             point: self.point,
             config: (*self.shared.config).clone(),
             costs: self.shared.costs,
-            hosts: world.setting().1.clone(),
+            hosts: self.hosts,
         })
     }
 }

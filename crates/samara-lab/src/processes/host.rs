@@ -47,8 +47,7 @@ pub fn host<E: Experiment>(
     let Course { experiment, setup, graph, .. } = Course::<E>::in_processes(point, options)?;
     let codec = experiment.codec().ok_or_else(|| failed("this protocol has no encoding of frames"))?;
     let (spec, sockets) = (&point.scenario.transport, E::worlds().sockets);
-    let transport = transport(spec.kind).filter(|kind| sockets.layer.transports().contains(kind));
-    let transport = transport.ok_or_else(|| {
+    let transport = transport(spec.kind, sockets.layer).ok_or_else(|| {
         failed(format!("transport.kind: found {:?}, which hosts in processes lack", spec.kind))
     })?;
     let (lines, orders) = (writer()?, reader::<E>(orders)?);
@@ -83,7 +82,7 @@ pub fn host<E: Experiment>(
             // uplink by.
             has_limit: spec.node_limit.unwrap_or(true),
             unsent_bytes: u32::try_from(spec.unsent_bytes()).unwrap_or(u32::MAX),
-            connection: network::transport(&point.scenario).connection.channels().cloned(),
+            connection: network::transport(&point.scenario).connection,
         };
         let begin = (sockets.open)(place, codec).await.map_err(failed)?;
         lines.answer(&Told::<Event<E>, Counters<E>>::Ready { host: own })?;

@@ -15,8 +15,13 @@ type Lack = (&'static str, fn(&Scenario, Layer) -> bool, &'static str);
 const LACKS: [Lack; 7] = [
     (
         "transport.kind",
-        |scenario, layer| layer != Layer::Libp2p && !has_transport(scenario, layer),
+        |scenario, layer| !matches!(layer, Layer::Libp2p | Layer::Grpc) && !has_transport(scenario, layer),
         "hosts of this protocol have \"tcp\" only; set it to \"tcp\"",
+    ),
+    (
+        "transport.kind",
+        |scenario, layer| layer == Layer::Grpc && !has_transport(scenario, layer),
+        "hosts of this protocol have \"tcp\" and \"grpc\"; set it to one of them",
     ),
     (
         "transport.kind",
@@ -43,11 +48,6 @@ const LACKS: [Lack; 7] = [
         |scenario, _| matches!(scenario.network.downlink_queue, Queue::FqCodel { .. }),
         "\"fq-codel\" exists in the simulator only; expected \"codel\" or \"drop-tail\"",
     ),
-    (
-        "mix",
-        |scenario, _| scenario.family().section == "mix",
-        "the hosts of a mix share memory; use its nodes",
-    ),
 ];
 
 /// What hosts in processes have in another form, so that their figures are doubtful.
@@ -64,16 +64,18 @@ fn has_rates(scenario: &Scenario) -> bool {
 }
 
 fn has_transport(scenario: &Scenario, layer: Layer) -> bool {
-    transport(scenario.transport.kind).is_some_and(|kind| layer.transports().contains(&kind))
+    transport(scenario.transport.kind, layer).is_some()
 }
 
-/// Returns the transport of hosts of this kind, if there is one.
-pub(super) fn transport(kind: TransportKind) -> Option<Transport> {
-    match kind {
-        TransportKind::Tcp => Some(Transport::Tcp),
-        TransportKind::Quic => Some(Transport::Quic),
-        TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => None,
-    }
+/// Returns the transport below a link layer, if the layer has one of this kind.
+pub(super) fn transport(kind: TransportKind, layer: Layer) -> Option<Transport> {
+    let transport = match kind {
+        TransportKind::Tcp => Transport::Tcp,
+        TransportKind::Grpc if layer == Layer::Grpc => Transport::Tcp,
+        TransportKind::Quic => Transport::Quic,
+        TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => return None,
+    };
+    Some(transport).filter(|transport| layer.transports().contains(transport))
 }
 
 /// Checks that hosts in processes have everything of a scenario.

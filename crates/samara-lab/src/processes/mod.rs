@@ -153,6 +153,25 @@ pub trait Fleet {
     /// A process does not start, or does not listen in time.
     fn begin(&mut self, briefs: Vec<Option<Brief>>) -> Result<(), RunError>;
 
+    /// Receives the numbers of processors to [`confine`](Self::confine) hosts to, before they begin.
+    ///
+    /// # Errors
+    /// The system cannot limit processes.
+    fn limit(&mut self, processors: Vec<Option<f64>>) -> Result<(), RunError>;
+
+    /// Limits the processes of hosts from now on, those that start again included.
+    ///
+    /// # Errors
+    /// The system cannot limit them.
+    fn confine(&mut self) -> Result<(), RunError>;
+
+    /// Returns the processor time of the processes of each host so far, in nanoseconds; `None` if nobody
+    /// counts it.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError>;
+
     /// Returns the time since the start of the run.
     fn now(&self) -> Time;
 

@@ -12,9 +12,12 @@ use super::limits::transport;
 use super::{Brief, Dial, Fleet, Looked, Order, Told, check, check_foreign, line};
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
-use crate::network::{self, Hosts};
 use crate::results::Measured;
 use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps, with_paths};
+use crate::{
+    family,
+    network::{self, Hosts},
+};
 
 /// Time between two looks of the coordinator at the events of the hosts.
 const SLICE_NANOS: u64 = 100_000_000;
@@ -41,6 +44,9 @@ pub(crate) fn run_in_processes<E: Experiment>(
     checked.map_err(RunError::Failed)?;
     let briefing = Briefing::new(&experiment, &setup, graph.edges, fleet)?;
     let mut world = Processes::<E::App>::new(fleet, &setup, briefing);
+    world
+        .fleet
+        .limit((0..setup.hosts.configs.len() as u32).map(|host| experiment.processors(host)).collect())?;
     let briefs = (0..setup.hosts.configs.len() as u32).map(|host| world.briefing.of(&setup, host, false));
     world.fleet.begin(briefs.collect())?;
     let mut commands = Commands(Vec::new());
@@ -120,7 +126,8 @@ impl Briefing {
 
     fn of(&self, setup: &Setup<'_>, host: u32, is_restart: bool) -> Option<Brief> {
         let application = self.applications[host as usize].clone()?;
-        let transport = transport(setup.scenario().transport.kind)?;
+        let layer = family::runs(setup.scenario()).layer;
+        let transport = transport(setup.scenario().transport.kind, layer)?;
         let dials = setup.dials(host, is_restart, self.edges.iter().copied(), &mut self.rng.clone());
         let dials = dials.into_iter().map(|(at, host)| Dial { at_ns: at.as_nanos(), host }).collect();
         Some(Brief { transport, dials, application })
@@ -513,6 +520,14 @@ impl<A: App> World<A> for Processes<'_, A> {
             }
         }
         Ok(all)
+    }
+
+    fn confine(&mut self) -> Result<(), RunError> {
+        self.fleet.confine()
+    }
+
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError> {
+        self.fleet.processors()
     }
 
     fn withdrawn(&mut self) -> Result<u64, RunError> {

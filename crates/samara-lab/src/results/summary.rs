@@ -109,15 +109,6 @@ pub struct RealRun {
     pub node_peak_rss_bytes: Option<Statistics>,
     /// Maximum number of open files and sockets of a node's process.
     pub node_open_fds: Option<Statistics>,
-    /// With mixed batches: processors used by the busiest node while payloads were in transit.
-    ///
-    /// A node with `mix.cores` cores can use no more than that many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub busiest_node_cpu_share: Option<f64>,
-    /// Share of all processors of the machine used by nodes, sender and emulated links in that
-    /// time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine_cpu_share: Option<f64>,
     /// Share of one processor used for emulating links.
     pub relay_cpu_share: Option<f64>,
     /// 99th percentile of the delay of emulated links behind schedule.

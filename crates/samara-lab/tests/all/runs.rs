@@ -2,7 +2,7 @@
 
 use samara_lab::columns::ColumnsData;
 use samara_lab::results::{Measured, Outcome};
-use samara_lab::run::{RunError, RunOptions, run, run_distributed};
+use samara_lab::run::{RunOptions, run, run_distributed};
 use samara_scenario::Inputs;
 use samara_sim::Threads;
 use samara_spec::{Loaded, builtin};
@@ -355,13 +355,12 @@ fn pools_without_channels_run_in_several_processes() {
 }
 
 #[test]
-fn hosts_that_share_memory_run_in_one_process() {
-    let loaded = loaded("mix", &[], &["equal"], None);
-    let options = RunOptions::new(1, &loaded.inputs);
-    let outcome = run_distributed(&loaded.points[0], options, &mut samara_sim::Threads::new(1)[0], |_| {});
-    assert!(
-        matches!(outcome, Err(RunError::Failed(error)) if error.contains("run this scenario in one process"))
-    );
+fn teams_that_mix_run_in_several_processes() {
+    let text = "[scenario]\nname = \"x\"\nseeds = [3]\n[network]\nnodes = 6\nlatency = \"20 ms\"\n\
+                [transport]\nkind = \"tcp\"\n\
+                [mix]\nteam = 3\nteams = 2\nbatch = 8\nrounds = 20\ngroup = \"model\"\n\
+                [[fault]]\nkind = \"crash\"\nat = \"2 s\"\nuntil = \"4 s\"\nnodes = [1]\n";
+    assert_divisible(&samara_spec::load_source("x", text, Inputs::default(), &Default::default()).unwrap());
 }
 
 #[test]

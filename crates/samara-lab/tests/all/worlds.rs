@@ -220,6 +220,19 @@ impl Fleet for Hosts {
         Ok(())
     }
 
+    fn limit(&mut self, processors: Vec<Option<f64>>) -> Result<(), RunError> {
+        assert_eq!(processors, [None, None]);
+        Ok(())
+    }
+
+    fn confine(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError> {
+        Ok(None)
+    }
+
     fn now(&self) -> Time {
         self.now
     }

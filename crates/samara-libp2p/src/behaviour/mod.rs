@@ -352,6 +352,11 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
         self.driver.engine()
     }
 
+    /// Calls the application without an input, for what its runtime asks of it.
+    pub fn with<R>(&mut self, call: impl FnOnce(&mut A) -> R) -> R {
+        self.driver.with(|application, _| call(application))
+    }
+
     /// Returns the number of owed copies over all links.
     pub fn pending(&mut self) -> usize {
         self.driver.outbox().pending()

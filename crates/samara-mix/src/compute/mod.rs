@@ -9,7 +9,8 @@ mod cmix;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
@@ -177,6 +178,17 @@ pub struct Done {
     pub(crate) answer: Result<Answer, Cause>,
 }
 
+/// Returns the processor time of this thread, or the time since the first call where the system
+/// does not know it.
+fn thread_time() -> Duration {
+    #[cfg(unix)]
+    if let Ok(time) = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID) {
+        return time.into();
+    }
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
 impl Job {
     /// Runs the job on this thread. The result depends only on the job. If the work panics, the
     /// round fails and the caller continues.
@@ -188,6 +200,14 @@ impl Job {
             |_| Done::panicked(round),
             |answer| Done { round, answer: answer.map_err(|BadElement| Cause::BadElement) },
         )
+    }
+
+    /// Runs the job as [`run`](Self::run). Also returns the processor time that it took, or the time
+    /// where the system does not know that of a thread.
+    pub fn run_timed(self) -> (Done, Duration) {
+        let start = thread_time();
+        let done = self.run();
+        (done, thread_time().saturating_sub(start))
     }
 
     fn answer(self) -> Result<Answer, BadElement> {

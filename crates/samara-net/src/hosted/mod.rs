@@ -1,7 +1,7 @@
 //! The links of a host of an experiment: an application with its engine on sockets.
 //!
-//! The hosts of a run trust each other. Their links are those of [`framed`], or the connections of
-//! CometBFT (`mconn::host`).
+//! The hosts of a run trust each other. Their links are those of [`framed`], the connections of
+//! CometBFT (`mconn::host`), or gRPC (`mix::host`).
 
 mod layer;
 
@@ -24,7 +24,7 @@ pub use crate::status::Counters;
 
 /// Handshakes for each host of the run that may be under way: it dials again while an earlier one
 /// has not ended.
-const PENDING_SHARE: usize = 4;
+pub(crate) const PENDING_SHARE: usize = 4;
 
 /// The names of hosts in the engine, by their numbers in the run.
 #[derive(Clone)]
@@ -79,6 +79,9 @@ pub trait Host<E: Engine> {
     fn next(&mut self, until: Option<Instant>) -> impl Future<Output = ()>;
 
     fn engine(&self) -> &E;
+
+    /// Calls the application without an input, for what its runtime asks of it.
+    fn with<R>(&mut self, call: impl FnOnce(&mut E) -> R) -> R;
 
     /// Returns the counters of links since the host started.
     fn counters(&self) -> Counters;
@@ -141,7 +144,11 @@ impl<L: Numbered> Hosting<L> {
             inbound: Shares::per_host(usize::MAX),
             dials_max: usize::MAX,
         };
-        Self { hub: Hub::new(driver, layer, Some(listener), limits, channels), again: Vec::new() }
+        Self::around(Hub::new(driver, layer, Some(listener), limits, channels))
+    }
+
+    pub(crate) fn around(hub: Hub<L>) -> Self {
+        Self { hub, again: Vec::new() }
     }
 }
 
@@ -191,6 +198,10 @@ impl<L: Numbered> Host<L::Engine> for Hosting<L> {
 
     fn engine(&self) -> &L::Engine {
         self.hub.driver.engine()
+    }
+
+    fn with<R>(&mut self, call: impl FnOnce(&mut L::Engine) -> R) -> R {
+        self.hub.driver.with(|engine, _| call(engine))
     }
 
     fn counters(&self) -> Counters {

@@ -12,7 +12,9 @@
 //!
 //! Frames can arrive on a link that only one side considers up. They wait at the [`LinkTable`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -21,28 +23,33 @@ use std::time::Duration;
 use futures::Stream;
 use http::uri::PathAndQuery;
 use samara_engine::outbox::Outgoing;
-use samara_engine::{PeerIdentity, PeerInfo};
+use samara_engine::places::Shares;
+use samara_engine::{Driver, Engine, PeerIdentity, PeerInfo};
 use samara_mix::wire::Limits;
-use samara_mix::{Config, Mix, MixFrame, Transfer};
+use samara_mix::{Config, MixFrame, Transfer, WithMix};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::rustls;
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming, server};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::grpc::{ALPN, Answers, Dial, Driven, Receiving, Sending, Wire, caller, unimplemented};
+use super::grpc::{ALPN, Answers, Dial, Driven, Listening, Receiving, Sending, Wire, caller, unimplemented};
 use super::node::Tally;
-use super::options::Options;
+use super::options::{Sockets, Windows};
 use super::proto::{Ack, LinkRequest};
-use crate::hub::{Attempt, Attempted, LinkLayer, Task};
-use crate::identity::{self, Fingerprint};
+use crate::hub::{self, Attempt, Attempted, Hub, LinkLayer, Task};
+use crate::identity::{self, Allowed, Fingerprint, Identity};
 use crate::link::{Established, Links, Order, Ports, Progress, Report, Share, Traffic};
 use crate::status::{Closed, Counters};
 
+/// Concurrent calls of a node on one connection: streams of all lanes, and unary batches.
+const TEAM_CALLS: u32 = 64;
 /// Lanes of a link: control, real time, and precomputation.
 const LANES: usize = Config::PRECOMPUTATION.0 as usize + 1;
 
@@ -172,9 +179,41 @@ pub(super) struct Opened {
     registration: Registration,
 }
 
-/// All nodes and the scheduler, with what this node needs to dial them.
+/// A node or the scheduler, as the others know it.
+pub(super) struct Contact {
+    pub(super) fingerprint: Fingerprint,
+    /// The name of the node in the engine.
+    pub(super) identity: PeerIdentity,
+    pub(super) address: SocketAddr,
+}
+
+/// What all links of a node have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) sockets: Sockets,
+    pub(super) windows: Windows,
+    /// Maximum time until a connection is up, and until the peer dials back.
+    pub(super) timeout: Duration,
+    /// KiB of frames of a link that may wait for the engine.
+    pub(super) waiting_kib: u32,
+    /// Maximum number of connections in their handshake.
+    pub(super) pending_max: usize,
+    /// Bytes of a link between the outbox and HTTP/2.
+    pub(super) in_flight_bytes: usize,
+    /// Limits of frames.
+    pub(super) limits: Limits,
+}
+
+/// A peer, and how this node dials it.
+struct Known {
+    fingerprint: Fingerprint,
+    identity: PeerIdentity,
+    dial: Dial,
+}
+
+/// All nodes and the scheduler by their numbers, with what this node needs to dial them.
 pub(super) struct Contacts {
-    contacts: Vec<(Fingerprint, Dial)>,
+    peers: Vec<Known>,
     own: Fingerprint,
     waiting_kib: u32,
     pub(super) table: LinkTable,
@@ -182,34 +221,33 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    pub(super) fn new(options: &Options, tally: Tally) -> Result<Self, tokio_rustls::rustls::Error> {
-        let dial = |number: u32| {
-            let contact = options.contact(number)?;
-            let tls = identity::client_tls(&options.identity, contact.fingerprint, ALPN);
-            let dial = |tls| Dial {
-                address: contact.address,
-                tls,
-                sockets: options.sockets,
-                windows: options.windows,
-                timeout: options.handshake_timeout,
-            };
-            Some(tls.map(|tls| (contact.fingerprint, dial(tls))))
+    fn new(
+        identity: &Identity,
+        contacts: Vec<Contact>,
+        terms: &Terms,
+        tally: Tally,
+    ) -> Result<Self, rustls::Error> {
+        let known = |contact: Contact| {
+            let Contact { fingerprint, identity: name, address } = contact;
+            let tls = identity::client_tls(identity, fingerprint, ALPN)?;
+            let Terms { sockets, windows, timeout, .. } = *terms;
+            Ok(Known { fingerprint, identity: name, dial: Dial { address, tls, sockets, windows, timeout } })
         };
         Ok(Self {
-            contacts: (0..=options.pool.len() as u32).filter_map(dial).collect::<Result<_, _>>()?,
-            own: options.identity.fingerprint(),
-            waiting_kib: options.waiting_kib,
+            peers: contacts.into_iter().map(known).collect::<Result<_, rustls::Error>>()?,
+            own: identity.fingerprint(),
+            waiting_kib: terms.waiting_kib,
             table: LinkTable::default(),
             tally,
         })
     }
 
     fn number_of(&self, peer: Fingerprint) -> Option<u32> {
-        self.contacts.iter().position(|(known, _)| *known == peer).map(|number| number as u32)
+        self.peers.iter().position(|known| known.fingerprint == peer).map(|number| number as u32)
     }
 
-    async fn dial(&self, number: u32) -> Attempted<Grpc> {
-        let (peer, dial) = &self.contacts[number as usize];
+    async fn dial<E: MixEngine>(&self, number: u32) -> Attempted<Grpc<E>> {
+        let Known { fingerprint: peer, dial, .. } = &self.peers[number as usize];
         let link = getrandom::u64().map_err(Closed::handshake)?;
         let (wire, driven) = dial.connect().await?;
         let registration = self.table.register(link, *peer, true, self.waiting_kib);
@@ -226,11 +264,15 @@ impl Contacts {
     ///
     /// # Errors
     /// The status to return to the peer.
-    async fn dial_back(&self, peer: Fingerprint, link: u64) -> Result<Established<Grpc>, Status> {
+    async fn dial_back<E: MixEngine>(
+        &self,
+        peer: Fingerprint,
+        link: u64,
+    ) -> Result<Established<Grpc<E>>, Status> {
         let number = self.number_of(peer).filter(|_| peer != self.own);
         let number =
             number.ok_or_else(|| Status::permission_denied("the caller is not a node of this pool"))?;
-        let dial = &self.contacts[number as usize].1;
+        let dial = &self.peers[number as usize].dial;
         let registration = self.table.register(link, peer, false, self.waiting_kib);
         let registration = registration.ok_or_else(|| Status::already_exists("the link exists already"))?;
         let confirmed = async {
@@ -246,12 +288,13 @@ impl Contacts {
         })
     }
 
-    fn established(&self, number: u32, outbound: bool, opened: Opened) -> Attempted<Grpc> {
-        let (peer, dial) = &self.contacts[number as usize];
+    fn established<E: MixEngine>(&self, number: u32, outbound: bool, opened: Opened) -> Attempted<Grpc<E>> {
+        let Known { identity, dial, .. } = &self.peers[number as usize];
         let link = opened.registration.link;
         let traffic = self.table.entries().get(&link).map(|entry| Arc::clone(&entry.traffic));
         let address = Some(dial.address.ip());
-        let info = PeerInfo { identity: peer.peer(), outbound, address, protocol: "samara.mix.v1".into() };
+        let info =
+            PeerInfo { identity: identity.clone(), outbound, address, protocol: "samara.mix.v1".into() };
         Ok(Established {
             name: number,
             remote: dial.address,
@@ -265,11 +308,70 @@ impl Contacts {
     }
 }
 
-/// The gRPC layer. The name of a node is its number.
-pub(super) struct Grpc(pub(super) Arc<Contacts>);
+/// An engine that contains a node of a mix network, or its scheduler.
+pub(super) trait MixEngine: Engine<Frame = MixFrame> + WithMix {}
 
-impl LinkLayer for Grpc {
-    type Engine = Mix;
+impl<E: Engine<Frame = MixFrame> + WithMix> MixEngine for E {}
+
+/// The gRPC layer. The name of a node is its number.
+pub(super) struct Grpc<E> {
+    pub(super) contacts: Arc<Contacts>,
+    /// The servers, which end when this is dropped.
+    pub(super) servers: JoinSet<()>,
+    engine: PhantomData<fn(E)>,
+}
+
+impl<E: MixEngine> Grpc<E> {
+    /// Serves the other nodes, and returns the hub of their links.
+    pub(super) fn hub(
+        driver: Driver<E>,
+        identity: &Identity,
+        contacts: Vec<Contact>,
+        listener: TcpListener,
+        terms: &Terms,
+        tally: Tally,
+    ) -> Result<Hub<Self>, rustls::Error> {
+        let own = identity.fingerprint();
+        let others: BTreeSet<Fingerprint> =
+            contacts.iter().map(|contact| contact.fingerprint).filter(|other| *other != own).collect();
+        // Each of the others has one connection, and a second one while it reconnects.
+        let connections_max = 4 * contacts.len();
+        let limits = hub::Limits {
+            in_flight_bytes: terms.in_flight_bytes,
+            pending_max: terms.pending_max,
+            // The server has limits of its own.
+            inbound: Shares::per_host(usize::MAX),
+            dials_max: contacts.len(),
+        };
+        let contacts = Arc::new(Contacts::new(identity, contacts, terms, tally.clone())?);
+        let layer = Self { contacts: Arc::clone(&contacts), servers: JoinSet::new(), engine: PhantomData };
+        // The server listens, so the hub gets established links.
+        let mut hub = Hub::new(driver, layer, None, limits, Vec::new());
+        let (attempts, reports) = hub.inlets();
+        let team = Team { contacts, limits: terms.limits, waiting_kib: terms.waiting_kib, reports, attempts };
+        let listening = Listening {
+            tls: identity::server_tls(identity, Allowed::Known(others), ALPN)?,
+            sockets: terms.sockets,
+            windows: terms.windows,
+            timeout: terms.timeout,
+            pending_max: terms.pending_max,
+            // All of them have known certificates.
+            pending_shares: Shares::per_host(terms.pending_max),
+            connections_max,
+            // Several nodes may share an address.
+            shares: Shares::per_host(connections_max),
+            calls_max: TEAM_CALLS,
+            idle_timeout: None,
+            send_timeout: None,
+            tally,
+        };
+        hub.layer.servers.spawn(listening.serve(listener, team));
+        Ok(hub)
+    }
+}
+
+impl<E: MixEngine> LinkLayer for Grpc<E> {
+    type Engine = E;
     type Name = u32;
     type Connection = Opened;
     /// The last round trip of a ping of the engine.
@@ -281,15 +383,16 @@ impl LinkLayer for Grpc {
     }
 
     fn name(&self, identity: &PeerIdentity) -> Option<u32> {
-        self.0.number_of(Fingerprint::of_peer(identity)?)
+        let mut peers = self.contacts.peers.iter();
+        peers.position(|known| known.identity == *identity).map(|number| number as u32)
     }
 
     fn identity(&self, name: &u32) -> PeerIdentity {
-        self.0.contacts[*name as usize].0.peer()
+        self.contacts.peers[*name as usize].identity.clone()
     }
 
     fn dial(&self, name: u32) -> Task<Attempted<Self>> {
-        let contacts = Arc::clone(&self.0);
+        let contacts = Arc::clone(&self.contacts);
         Box::pin(async move { contacts.dial(name).await })
     }
 
@@ -308,9 +411,9 @@ impl LinkLayer for Grpc {
 
     /// Returns the index of the lane, or [`LANES`] for all slots of a phase in one call, if the
     /// scheduler chose that transfer.
-    fn route(engine: &Mix, _: usize, copy: &Outgoing<MixFrame>, counters: &mut Counters) -> usize {
+    fn route(engine: &E, _: usize, copy: &Outgoing<MixFrame>, counters: &mut Counters) -> usize {
         let plan = match &copy.frame {
-            MixFrame::Slots(piece) => engine.node().and_then(|node| node.plan(piece.round)),
+            MixFrame::Slots(piece) => engine.mix().node().and_then(|node| node.plan(piece.round)),
             _ => None,
         };
         let is_post = plan.is_some_and(|plan| plan.transfer == Transfer::Unary);
@@ -416,17 +519,28 @@ fn link_of(metadata: &MetadataMap) -> Result<u64, Status> {
     link.ok_or_else(|| Status::invalid_argument("missing or invalid metadata samara-link"))
 }
 
-#[derive(Clone)]
-pub(super) struct Team {
-    pub(super) contacts: Arc<Contacts>,
-    pub(super) limits: Limits,
-    pub(super) waiting_kib: u32,
-    pub(super) reports: UnboundedSender<(u64, Report<MixFrame>)>,
+/// The service for other nodes.
+struct Team<E: MixEngine> {
+    contacts: Arc<Contacts>,
+    limits: Limits,
+    waiting_kib: u32,
+    reports: UnboundedSender<(u64, Report<MixFrame>)>,
     /// Unbounded: an attempt follows from a waiting call, and the number of calls is bounded.
-    pub(super) attempts: UnboundedSender<Attempt<Grpc>>,
+    attempts: UnboundedSender<Attempt<Grpc<E>>>,
 }
 
-impl Team {
+impl<E: MixEngine> Clone for Team<E> {
+    fn clone(&self) -> Self {
+        Self {
+            contacts: Arc::clone(&self.contacts),
+            reports: self.reports.clone(),
+            attempts: self.attempts.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<E: MixEngine> Team<E> {
     async fn open(self, request: Request<LinkRequest>) -> Result<Response<Ack>, Status> {
         let peer = caller(&request)?;
         let new = self.contacts.dial_back(peer, request.into_inner().link).await?;
@@ -509,7 +623,7 @@ fn failure(status: &Status) -> Closed {
     }
 }
 
-impl Answers for Team {
+impl<E: MixEngine> Answers for Team<E> {
     async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
         let path = request.uri().path();
         match path {

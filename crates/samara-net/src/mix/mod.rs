@@ -71,6 +71,8 @@ mod client;
 pub mod fuzzing;
 mod gateway;
 mod grpc;
+#[cfg(feature = "hosted")]
+mod hosted;
 mod layer;
 mod node;
 mod options;
@@ -84,6 +86,8 @@ use samara_mix::SenderId;
 pub use board::{GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
 pub use gateway::Ended;
+#[cfg(feature = "hosted")]
+pub use hosted::host;
 pub use node::{Happened, LinkStatus, Member, Status, What};
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
@@ -94,10 +98,6 @@ pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};
 impl Fingerprint {
     fn peer(self) -> PeerIdentity {
         PeerIdentity::new(&self.0)
-    }
-
-    fn of_peer(peer: &PeerIdentity) -> Option<Self> {
-        peer.as_bytes().try_into().ok().map(Self)
     }
 
     pub const fn sender(self) -> SenderId {

@@ -15,18 +15,15 @@ use tokio::task::JoinSet;
 use super::board::{Board, GatewayStatus};
 use super::gateway::{self, Gateway, RESULTS_MAX};
 use super::grpc::{ALPN, Listening};
-use super::layer::{Contacts, Grpc, Team};
+use super::layer::{Contact, Grpc, Terms};
 use super::options::{GatewayOptions, Options};
 use super::proto::OpenRounds;
 use super::quota::{Quota, Registrations};
 use super::task::Task;
-use crate::hub::{Hub, Limits};
 use crate::identity::{self, Allowed};
 use crate::status::{Counters, Gone, Request, StartError, ask, ask_later, bind};
 
 const REQUESTS: usize = 64;
-/// Concurrent calls of a node on one connection: streams of all lanes, and unary batches.
-const TEAM_CALLS: u32 = 64;
 
 /// A node of the pool, or the scheduler, over gRPC. Cheap to clone; it ends with
 /// [`stop`](Self::stop), or when the last clone is dropped.
@@ -77,42 +74,23 @@ impl Member {
         let pool = Pool::new(options.threads).map_err(|error| StartError::Threads(error.to_string()))?;
         let driver = driver(&options, number, pool.threads())?;
         let tally = Tally::default();
-        let contacts = Arc::new(Contacts::new(&options, tally.clone())?);
-        let limits = Limits {
-            in_flight_bytes: options.in_flight_bytes,
-            pending_max: options.pending_max,
-            // The servers have limits of their own.
-            inbound: Shares::per_host(usize::MAX),
-            dials_max: options.pool.len() + 1,
-        };
-        // The servers listen, so the hub gets established links.
-        let hub = Hub::new(driver, Grpc(Arc::clone(&contacts)), None, limits, Vec::new());
-        let (attempts, reports) = hub.inlets();
-        let limits = options.config.limits;
-        let team = Team { contacts, limits, waiting_kib: options.waiting_kib, reports, attempts };
-        let mut servers = JoinSet::new();
-        let others = options.pool.iter().chain([&options.scheduler]).map(|contact| contact.fingerprint);
-        let own = options.identity.fingerprint();
-        let allowed = Allowed::Known(others.filter(|other| *other != own).collect());
-        // Each of the others has one connection, and a second one while it reconnects.
-        let connections_max = 4 * (options.pool.len() + 1);
-        let team_listening = Listening {
-            tls: identity::server_tls(&options.identity, allowed, ALPN)?,
+        let numbers = 0..=options.pool.len() as u32;
+        let contacts = numbers.filter_map(|number| options.contact(number)).map(|known| Contact {
+            fingerprint: known.fingerprint,
+            identity: known.fingerprint.peer(),
+            address: known.address,
+        });
+        let terms = Terms {
             sockets: options.sockets,
             windows: options.windows,
             timeout: options.handshake_timeout,
+            waiting_kib: options.waiting_kib,
             pending_max: options.pending_max,
-            // All of them have known certificates.
-            pending_shares: Shares::per_host(options.pending_max),
-            connections_max,
-            // Several nodes may share an address.
-            shares: Shares::per_host(connections_max),
-            calls_max: TEAM_CALLS,
-            idle_timeout: None,
-            send_timeout: None,
-            tally: tally.clone(),
+            in_flight_bytes: options.in_flight_bytes,
+            limits: options.config.limits,
         };
-        servers.spawn(team_listening.serve(listener, team));
+        let hub = Grpc::hub(driver, &options.identity, contacts.collect(), listener, &terms, tally.clone())?;
+        let mut servers = JoinSet::new();
         let (senders, sender_queue) = mpsc::channel(REQUESTS);
         let board = match (gateway, &options.gateway) {
             (Some(listener), Some(gateway)) => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use samara_engine::Input;
 use samara_mix::{
-    Command, Done, Event, Job, Mark, NodeState, Phase, Pool, RefuseError, Sealed, Secret, SenderId,
+    Command, Done, Event, Job, Mark, Mix, NodeState, Phase, Pool, RefuseError, Sealed, Secret, SenderId,
 };
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender};
@@ -28,26 +28,14 @@ pub(super) struct Worked {
     cpu: Duration,
 }
 
-/// Returns the processor time of this thread, or the time since the first call where the system
-/// does not know it.
-fn thread_time() -> Duration {
-    #[cfg(unix)]
-    if let Ok(time) = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID) {
-        return time.into();
-    }
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
-}
-
 fn work(job: Job) -> Worked {
     let phase = job.phase();
-    let start = thread_time();
-    let done = job.run();
-    Worked { done, phase, cpu: thread_time().saturating_sub(start) }
+    let (done, cpu) = job.run_timed();
+    Worked { done, phase, cpu }
 }
 
 pub(super) struct Task {
-    pub(super) hub: Hub<Grpc>,
+    pub(super) hub: Hub<Grpc<Mix>>,
     pub(super) requests: Receiver<Request<Self>>,
     pub(super) senders: Receiver<Request<Self>>,
     pub(super) events: Sender<Happened>,
@@ -60,7 +48,7 @@ pub(super) struct Task {
     pub(super) looped: Option<Duration>,
     pub(super) tally: Tally,
     pub(super) stopping: Option<oneshot::Sender<()>>,
-    /// The servers end when this is dropped.
+    /// The server of senders, which ends when this is dropped.
     pub(super) _servers: JoinSet<()>,
 }
 
@@ -89,7 +77,7 @@ impl Task {
             }
         }
         // End calls that wait for a link, so that the servers can end.
-        self.hub.layer.0.table.clear();
+        self.hub.layer.contacts.table.clear();
         if let Some(answer) = self.stopping.take() {
             // Fails only if the caller has given up.
             let _ = answer.send(());

@@ -112,6 +112,18 @@ impl Fleet for Recorded {
         Ok(())
     }
 
+    fn limit(&mut self, processors: Vec<Option<f64>>) -> Result<(), RunError> {
+        if processors.iter().any(Option::is_some) { Err(cannot("limited")) } else { Ok(()) }
+    }
+
+    fn confine(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn processors(&mut self) -> Result<Option<Vec<u64>>, RunError> {
+        Ok(None)
+    }
+
     fn now(&self) -> Time {
         Time::from_nanos(self.now)
     }

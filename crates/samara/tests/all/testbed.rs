@@ -352,13 +352,12 @@ fn script(name: &str, text: &str) -> PathBuf {
     program
 }
 
-/// The number of the host or node that a process runs, by the file of its log; `None` if the process has
-/// ended or is neither.
+/// The number of the host that a process runs, by the file of its log; `None` if the process has ended or
+/// is none.
 fn node_of(process: i32) -> Option<u32> {
     let log = std::fs::read_link(format!("/proc/{process}/fd/2")).ok()?;
     let directory = log.parent()?.file_name()?.to_str()?;
-    let number = directory.strip_prefix("host-").or_else(|| directory.strip_prefix("node-"))?;
-    number.parse().ok()
+    directory.strip_prefix("host-")?.parse().ok()
 }
 
 fn assert_gone(nodes: &[(Pid, u32)]) {
@@ -478,7 +477,7 @@ fn what_no_briefing_has_is_refused_before_the_first_run() {
         (COLUMNS, "slots = 2", "slots = 2\nobserver = true", "columns.observer: programs of others"),
         (MESSAGES, "rate = 20.0", "rate = 20.0", "messages.signed: programs of others do not have it"),
         (GROUP, "size = ", "size = ", "this experiment has no briefing for programs of others"),
-        (TEAM, "team = 3", "team = 3", "the nodes of a mix are Samara's own; remove the option"),
+        (TEAM, "team = 3", "team = 3", "this experiment has no briefing for programs of others"),
     ] {
         let mut testbed =
             Testbed::start("unbriefed", &scenario.replace(from, to), &[Path::new("samara"), &other]);
@@ -708,6 +707,24 @@ fn testbed_always_removes_processes_and_control_groups() {
 }
 
 // ---- hosts ----
+
+#[test]
+fn a_team_on_hosts_mixes_after_the_crash_of_a_node() {
+    let text = TEAM
+        // Four slots come out in their original order once in 24 rounds.
+        .replace("batch = 4", "batch = 16")
+        .replace("rounds = 100000", "rounds = 60\ninterval = \"100 ms\"")
+        .replace("processor = \"50 %\"\n", "");
+    let crash = "[[fault]]\nkind = \"crash\"\nat = \"3 s\"\nuntil = \"4 s\"\nnodes = [1]\n";
+    let mut testbed = Testbed::start("team-crash", &format!("{text}{crash}"), &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    let number = |name: &str| metrics[name].as_u64().unwrap_or_else(|| panic!("{name}: {metrics}"));
+    assert_eq!(number("rounds"), 60);
+    assert!((1..30).contains(&number("failed")), "{metrics}");
+    assert_eq!((number("wrong"), number("disagreements"), number("unmixed")), (0, 0, 0), "{metrics}");
+    assert!(testbed.directory.join("out/runs/team-seed1/paths.parquet").exists(), "samara explain");
+}
 
 #[test]
 fn a_group_on_hosts_survives_the_crash_of_a_member() {
