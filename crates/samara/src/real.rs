@@ -90,7 +90,9 @@ pub(crate) fn host(
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     log.try_init().map_err(|error| format!("cannot start logging: {error}"))?;
-    let loaded = samara_spec::load(&scenario.display().to_string(), &[], &[], None)
+    // Other runs may not be valid with the values that this one has. Values of a sweep follow its name.
+    let only = run.split(' ').next().unwrap_or(run).to_owned();
+    let loaded = samara_spec::load(&scenario.display().to_string(), &[], &[only], None)
         .map_err(|error| error.to_string())?;
     let is_wanted = |point: &&Point| point.seed == seed && point.name() == run;
     let point = loaded.points.iter().find(is_wanted);

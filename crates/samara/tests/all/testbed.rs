@@ -709,6 +709,14 @@ fn testbed_always_removes_processes_and_control_groups() {
 // ---- hosts ----
 
 #[test]
+fn runs_that_are_not_selected_need_not_be_valid() {
+    let runs = "[[run]]\nname = \"one\"\n[[run]]\nname = \"two\"\nset.\"fault.0.nodes\" = [7]\n";
+    let mut testbed = Testbed::start_with(&["--only", "one"], "only", &format!("{GROUP}{runs}"), &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_eq!(run["metrics"]["lost"], 0);
+}
+
+#[test]
 fn a_team_on_hosts_mixes_after_the_crash_of_a_node() {
     let text = TEAM
         // Four slots come out in their original order once in 24 rounds.
