@@ -357,6 +357,9 @@ impl<'a, A: App> Processes<'a, A> {
                 return Err(self.fleet.failed(host, &why));
             }
             Told::Looked(looked) if is_asked && self.asked == Asked::Look => {
+                if let Some(why) = wrong_counts(self.hosts[host as usize].last.as_ref(), &looked) {
+                    return Err(self.fleet.failed(host, &why));
+                }
                 self.silent.retain(|silent| *silent != host);
                 self.late_ms.extend(looked.late_ns.iter().map(|late| *late as f64 / 1e6));
                 self.fleet.looked(host, &traffic_of(&looked), looked.owed);
@@ -403,9 +406,9 @@ impl<'a, A: App> Processes<'a, A> {
                 let now = self.fleet.now();
                 let seen = &mut self.hosts[host as usize];
                 seen.is_up = true;
-                if let Some(last) = seen.last.as_ref() {
+                if let Some(last) = seen.last.take() {
                     let (traffic, withdrawn) = &mut seen.before;
-                    *traffic = sum(*traffic, traffic_of(last));
+                    *traffic = sum(*traffic, traffic_of(&last));
                     *withdrawn += last.withdrawn;
                 }
                 seen.commands.retain(|(at, _)| *at > now);
@@ -437,6 +440,36 @@ impl<'a, A: App> Processes<'a, A> {
         self.looked_at = self.now;
         self.ask_all(Asked::Look)
     }
+}
+
+/// Returns what is wrong with the counters of a process, whose last ones these are: those of traffic only
+/// grow, and JSON of most programs carries no more than 2^53.
+fn wrong_counts<C>(last: Option<&Looked<C>>, looked: &Looked<C>) -> Option<String> {
+    const MOST: u64 = 1 << 53;
+    let named = |looked: &Looked<C>| {
+        [
+            ("frames_sent", looked.frames_sent),
+            ("payload_bytes_sent", looked.payload_bytes_sent),
+            ("control_bytes_sent", looked.control_bytes_sent),
+            ("frames_received", looked.frames_received),
+            ("payload_bytes_received", looked.payload_bytes_received),
+            ("control_bytes_received", looked.control_bytes_received),
+            ("bytes_sent", looked.bytes_sent),
+            ("bytes_received", looked.bytes_received),
+            ("withdrawn", looked.withdrawn),
+        ]
+    };
+    let now = named(looked);
+    let before = last.map_or_else(|| now.map(|(name, _)| (name, 0)), named);
+    now.into_iter().zip(before).find_map(|((name, now), (_, before))| {
+        if now > MOST {
+            Some(format!("its counter {name} is {now}; expected at most {MOST}"))
+        } else if now < before {
+            Some(format!("its counter {name} fell from {before} to {now}; it counts since the process began"))
+        } else {
+            None
+        }
+    })
 }
 
 /// Returns the traffic that the links of a host counted.

@@ -161,6 +161,8 @@ enum Fault {
     Garbled,
     /// Host 1 answers an order to sync with this line first.
     Says(&'static str),
+    /// Host 1 says these counts of frames, one after the other.
+    Counts(&'static [u64]),
 }
 
 struct Hosts {
@@ -256,9 +258,17 @@ impl Fleet for Hosts {
                 self.tell(host, &Told::Synced(number));
             }
             Order::Look => {
+                let frames_sent = match self.fault {
+                    Fault::Counts(counts) if host == 1 => {
+                        let (first, rest) = counts.split_first().expect("counts for all looks");
+                        self.fault = Fault::Counts(rest);
+                        *first
+                    }
+                    _ => 1,
+                };
                 let looked = Looked {
                     counters: 10 * u64::from(host) + self.lives[host as usize],
-                    frames_sent: 1,
+                    frames_sent,
                     payload_bytes_sent: 0,
                     control_bytes_sent: 0,
                     frames_received: 0,
@@ -439,6 +449,17 @@ fn what_no_host_can_say_fails_the_run() {
     ] {
         let error = run("", Fault::Says(line)).unwrap_err().to_string();
         assert!(error.starts_with("host 1: ") && error.contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn counters_that_fall_or_are_too_large_are_refused() {
+    for (counts, expected) in [
+        (&[5, 4][..], "its counter frames_sent fell from 5 to 4"),
+        (&[u64::MAX], "its counter frames_sent is 18446744073709551615; expected at most 9007199254740992"),
+    ] {
+        let error = run("", Fault::Counts(counts)).unwrap_err().to_string();
+        assert!(error.starts_with("host 1: ") && error.contains(expected), "{error}");
     }
 }
 
