@@ -98,7 +98,12 @@ impl<F: Frame> Hostile<F> {
         share > 0.0 && self.rng.chance(share)
     }
 
+    /// Remembers a frame while the host breaks the rules. Before, it does not know that it will: in the
+    /// simulator, this state begins with the first fault.
     fn remember(&mut self, frame: &F) {
+        if self.strength.iter().all(|strength| *strength == 0.0) {
+            return;
+        }
         if self.seen.len() == REMEMBERED {
             self.seen.pop_front();
         }
@@ -266,6 +271,15 @@ mod tests {
         assert_eq!(sent.len(), 50);
         assert!(sent.iter().zip(0..).all(|((number, len), at)| *number <= at && u64::from(*len) == *number));
         assert!(!sent.is_sorted(), "{sent:?}");
+    }
+
+    #[test]
+    fn frames_from_before_the_fault_do_not_leave() {
+        let mut host = hostile(Misconduct::Replay, 0.0, None);
+        host.received(Time::ZERO, &Number(7), &mut outbox());
+        assert_eq!(sent(&mut host, 8..10), [(8, 8), (9, 9)]);
+        host.set(Misconduct::Replay, 1.0);
+        assert!(sent(&mut host, 10..50).iter().all(|(number, _)| *number >= 10));
     }
 
     #[test]
