@@ -588,6 +588,7 @@ impl Ring {
             return;
         }
         let (view, proposal) = (current.view.id, Some(flush.prepare.proposal));
+        let before = flush.repair.as_ref().map(|repair| repair.hop);
         let Some(peer) = current.peers[usize::from(next)] else { return };
         let fits = |(from, resume): &(PeerId, Arc<Resume>)| {
             *from == peer && resume.view == view && resume.proposal == proposal
@@ -603,8 +604,10 @@ impl Ring {
             current.hops.len() - 1
         });
         let state = &mut current.hops[hop];
-        // On the ring, units that were sent over this link arrive without being sent again.
-        let sent = if current.view.shape == Shape::Ring && !state.is_waiting { &state.last[..] } else { &[] };
+        // On the ring, units that were sent over this link arrive without being sent again, unless the
+        // successor repeats its statement.
+        let arrives = current.view.shape == Shape::Ring && !state.is_waiting && before != Some(hop);
+        let sent = if arrives { &state.last[..] } else { &[] };
         let cursor = (0..count).map(|origin| {
             let in_flight = sent.get(origin).copied().unwrap_or(0);
             resume.have[origin].max(in_flight).max(current.streams[origin].base)
@@ -730,6 +733,7 @@ impl Ring {
         self.suspected.clear();
         self.elsewhere.clear();
         self.gaps.clear();
+        self.standstill = (0, cx.now());
         self.reported.clear();
         let until = cx.now() + self.config.membership.forget_after;
         for member in view.members.iter().filter(|member| **member != self.me) {

@@ -155,6 +155,9 @@ pub(super) struct Hop {
     /// Bytes of data sent over this link in this view, and how many of them arrived.
     pub(super) sent: u64,
     pub(super) arrived: u64,
+    /// The bytes that the successor has reported last, and those sent that it will never report.
+    reported: u64,
+    lost: u64,
     /// `arrived` at the last measurement.
     measured: u64,
     /// Bytes that arrive each second while there is something to send.
@@ -185,11 +188,24 @@ impl Hop {
         self.window = (self.rate * (round_trip + QUEUE).as_secs_f64()) as u64;
     }
 
+    /// Records the bytes that the successor reports.
+    ///
+    /// It repeats a report only after a standstill: the rest got lost on the way, and would take room
+    /// in the window for ever.
+    pub(super) fn credit(&mut self, bytes: u64) {
+        if bytes == self.reported {
+            self.lost = self.sent.saturating_sub(bytes);
+        }
+        self.reported = self.reported.max(bytes);
+        self.arrived = self.arrived.max(bytes.saturating_add(self.lost).min(self.sent));
+    }
+
     /// Clears the queues and the record of sent units for a new link.
     pub(super) fn reset(&mut self) {
         self.forward.clear();
         self.own.clear();
         (self.sent, self.arrived, self.measured) = (0, 0, 0);
+        (self.reported, self.lost) = (0, 0);
         self.last.fill(0);
     }
 }
@@ -318,6 +334,18 @@ impl Current {
         debug_assert_eq!(self.active, self.streams.iter().filter(|stream| stream.is_active()).count() as u64);
         let is_active = |rank: u16| u64::from(self.streams[usize::from(rank)].is_active());
         self.active - is_active(self.rank) - is_active(self.hops[hop].rank)
+    }
+
+    /// Returns true if there are units here that are not known to be at all members.
+    pub(super) const fn is_active(&self) -> bool {
+        self.active > 0
+    }
+
+    /// Returns a number that grows with each unit and each acknowledgement that arrives.
+    pub(super) fn arrivals(&self) -> u64 {
+        let of =
+            |stream: &Stream| stream.have.wrapping_add(stream.stable).wrapping_add(stream.reached_before);
+        self.streams.iter().map(of).fold(0, u64::wrapping_add)
     }
 
     /// Returns the number of units that this member acknowledges, over all origins.

@@ -381,6 +381,7 @@ impl Ring {
         self.measure_hops();
         self.find_slow_members(cx);
         self.check_gaps(cx);
+        self.check_standstill(cx);
         self.report_suspects(cx);
         self.send_heartbeats(cx);
         self.evaluate(cx);
@@ -674,5 +675,47 @@ impl Ring {
         };
         self.gaps = gaps;
         parents.into_iter().for_each(|peer| self.ask_to_resume(peer, cx));
+    }
+
+    /// Asks again for what must be on the way and does not arrive.
+    ///
+    /// Links lose no frames while they are up, and a missing unit shows by the next one. But a member
+    /// that drops frames can drop the last one before a pause, or the acknowledgement that the windows
+    /// of others wait for. Nothing but this would reveal it.
+    fn check_standstill(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let Some(current) = &self.current else { return };
+        let have: u64 = current.have().iter().sum();
+        let has_more = |peer: &PeerId| {
+            let peer = self.peers.get(*peer);
+            peer.is_some_and(|peer| peer.view == Some(current.view.id) && peer.progress > have)
+        };
+        let waits = match &self.flush {
+            Some(flush) => flush.cut.is_some() && !flush.is_ready,
+            None => current.is_active() || current.peers.iter().flatten().any(has_more),
+        };
+        let arrivals = current.arrivals();
+        if !waits || arrivals != self.standstill.0 {
+            self.standstill = (arrivals, now);
+            return;
+        }
+        // `lap_goal` is the time of two laps without a wait.
+        if now.since(self.standstill.1) <= self.config.detection.timeout_min + 2 * self.lap_goal {
+            return;
+        }
+        self.standstill.1 = now;
+        if self.flush.is_some() {
+            return self.ask_for_repair(cx);
+        }
+        let view = current.view.id;
+        let parents = current.peers.iter().flatten().copied().filter(|peer| current.is_parent(*peer));
+        for peer in parents.collect::<Vec<_>>() {
+            if let Some(state) = self.peers.get_mut(peer) {
+                state.credit.1 = state.credit.0;
+                let bytes = state.credit.0;
+                self.send(peer, RingFrame::Credit { view, bytes }, cx);
+                self.ask_to_resume(peer, cx);
+            }
+        }
     }
 }

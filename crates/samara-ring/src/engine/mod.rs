@@ -127,6 +127,8 @@ pub struct Ring {
     lap_goal: Duration,
     /// Origins with missing units at the last check, and the last unit before the gap.
     gaps: Vec<(u16, u64)>,
+    /// What had arrived at the last check, and since when no more has although something must.
+    standstill: (u64, Time),
 }
 
 impl Ring {
@@ -172,6 +174,7 @@ impl Ring {
             unacked_bytes: 0,
             lap_goal: Duration::ZERO,
             gaps: Vec::new(),
+            standstill: (0, Time::ZERO),
             config,
         })
     }

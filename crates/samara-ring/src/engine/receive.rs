@@ -426,7 +426,7 @@ impl Ring {
             return self.metrics.ignore(Ignored::StaleView);
         };
         if let Some(hop) = current.hop_to(peer) {
-            hop.arrived = hop.arrived.max(bytes.min(hop.sent));
+            hop.credit(bytes);
         }
     }
 

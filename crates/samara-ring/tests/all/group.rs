@@ -1,9 +1,11 @@
 //! A group in virtual time whose applications broadcast numbered messages.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use samara_engine::hostile::{Hostile, Misconduct};
 use samara_engine::testing::{Network, Path, World, host_of, identity_of};
-use samara_engine::{Outbox, Time};
+use samara_engine::{NodeRng, Outbox, PeerId, Purpose, Time};
 use samara_ring::{Config, Event, Ring, RingFrame};
 
 pub(crate) use samara_engine::testing::Crash;
@@ -32,6 +34,7 @@ pub(crate) struct Lan {
     seed: u64,
     link: Link,
     configs: Vec<Config>,
+    hostile: BTreeMap<u32, Hostile<RingFrame>>,
 }
 
 impl World<Ring> for Lan {
@@ -46,8 +49,16 @@ impl World<Ring> for Lan {
         None
     }
 
-    fn frame(&mut self, _: u32, _: u32, _: &Ring, frame: RingFrame) -> Option<RingFrame> {
+    fn frame(&mut self, from: u32, to: u32, _: &Ring, frame: RingFrame) -> Option<RingFrame> {
         self.others += u64::from(!matches!(frame, RingFrame::Heartbeat(_)));
+        let frame = match self.hostile.get_mut(&from) {
+            Some(hostile) => hostile.twist(PeerId(to), frame)?,
+            None => frame,
+        };
+        if let Some(hostile) = self.hostile.get_mut(&to) {
+            // It only remembers the frame: it floods nobody.
+            hostile.received(Time::ZERO, &frame, &mut Outbox::new(Config::default().outbox()));
+        }
         Some(frame)
     }
 }
@@ -63,7 +74,14 @@ fn made(config: &Config, host: u32) -> (Ring, Outbox<RingFrame>) {
 
 impl Net {
     pub(crate) fn new(seed: u64, link: Link) -> Self {
-        let lan = Lan { record: Record::default(), others: 0, seed, link, configs: Vec::new() };
+        let lan = Lan {
+            record: Record::default(),
+            others: 0,
+            seed,
+            link,
+            configs: Vec::new(),
+            hostile: BTreeMap::new(),
+        };
         Self(Network::new(seed, lan))
     }
 
@@ -95,6 +113,14 @@ impl Net {
         self.record.restarted(host);
         let (engine, outbox) = made(&self.configs[host as usize], host);
         self.0.restart(host, engine, outbox);
+    }
+
+    /// Makes a host break the rules from now on, with this share of its frames.
+    pub(crate) fn misbehave(&mut self, host: u32, what: Misconduct, share: f64) {
+        let rng = NodeRng::new(self.seed, u64::from(host), Purpose::Hostile);
+        let mut hostile = Hostile::new(rng, Vec::new(), None);
+        hostile.set(what, share);
+        self.hostile.insert(host, hostile);
     }
 
     /// The application of a host broadcasts `count` messages, one every `gap`, or as fast as the

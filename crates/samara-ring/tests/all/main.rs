@@ -7,6 +7,7 @@ mod federation;
 mod group;
 mod hostile;
 mod jgroups;
+mod misconduct;
 mod record;
 mod seeds;
 mod stream;
