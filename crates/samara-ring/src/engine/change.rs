@@ -87,6 +87,7 @@ impl Ring {
         let membership = &self.config.membership;
         let Some(peer) = flush.proposer.and_then(|peer| self.peers.get(peer)) else { return true };
         !peer.is_up
+            || self.is_impostor(&peer.identity)
             || !peer.is_alive(now, &self.config.detection)
             || peer.view > Some(flush.prepare.proposal)
             || now.since(flush.since) > membership.flush_patience()
@@ -255,7 +256,9 @@ impl Ring {
                 let has_answered =
                     if proposal.is_cut { participant.is_ready } else { participant.state.is_some() };
                 participant.peer.is_some_and(|peer| {
-                    self.peer_opinion(peer, &participant.member, now).is_some() || is_late && !has_answered
+                    self.peer_opinion(peer, &participant.member, now).is_some()
+                        || self.is_impostor(&participant.member.identity)
+                        || is_late && !has_answered
                 })
             })
             .map(|participant| (participant.member.clone(), participant.peer))
@@ -423,6 +426,11 @@ impl Flush {
 impl Ring {
     pub(super) fn on_prepare(&mut self, from: Option<PeerId>, prepare: &Arc<Prepare>, cx: &mut Cx<'_>) {
         let proposal = prepare.proposal;
+        // Its proposer waits for the answer, so one that another member has repeated would only stop
+        // this one.
+        if let Some(peer) = from.filter(|peer| self.is_of_another(*peer, proposal.proposer)) {
+            return self.on_forged(peer, cx);
+        }
         if !self.record_counter(proposal, cx.now()) {
             return;
         }
@@ -733,6 +741,7 @@ impl Ring {
         self.suspected.clear();
         self.elsewhere.clear();
         self.gaps.clear();
+        self.convicted.clear();
         self.standstill = (0, cx.now());
         self.reported.clear();
         let until = cx.now() + self.config.membership.forget_after;

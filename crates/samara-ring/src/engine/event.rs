@@ -68,6 +68,8 @@ pub enum SuspectCause {
     Unresponsive,
     /// It holds the group up ([`Slow::Remove`](crate::Slow::Remove)).
     Slow,
+    /// It speaks as another node, or passes on what that one has sent.
+    Impersonates,
 }
 
 /// A phrase that follows the name of the member.
@@ -81,6 +83,7 @@ impl fmt::Display for SuspectCause {
             Self::Reported => "another member does not hear it",
             Self::Unresponsive => "it did not answer the proposal of a new view",
             Self::Slow => "it holds the group up",
+            Self::Impersonates => "it speaks as another node",
         })
     }
 }
@@ -114,6 +117,8 @@ samara_engine::names! {
         Inconsistent = "inconsistent",
         /// A heartbeat of another group, or a frame of a federation.
         OtherGroup = "other_group",
+        /// A heartbeat or a proposal in the name of another node than the one that sent it.
+        Forged = "forged",
     }
 }
 

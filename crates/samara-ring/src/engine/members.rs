@@ -415,6 +415,11 @@ impl Ring {
     /// Returns the part of a heartbeat that is the same for all peers.
     fn heartbeat(&self, now: Time) -> Heartbeat {
         let view = self.current.as_ref().map(|current| &current.view);
+        let suspect = |rank: &u16| {
+            let member = view.and_then(|view| view.members.get(usize::from(*rank)));
+            let is_proven = member.is_some_and(|m| self.blamed.get(m) == Some(&SuspectCause::Impersonates));
+            if is_proven { rank | Heartbeat::PROVEN } else { *rank }
+        };
         Heartbeat {
             group: self.config.group,
             incarnation: self.me.incarnation,
@@ -422,7 +427,7 @@ impl Ring {
             members: view.map_or(0, |view| view.len() as u16),
             promised: self.flush.as_ref().map(|flush| flush.prepare.proposal),
             leaving: self.is_leaving_now() || self.has_left,
-            suspects: self.suspected.iter().copied().collect(),
+            suspects: self.suspected.iter().map(suspect).collect(),
             progress: self.current.as_ref().map_or(0, |current| current.progress()),
             sent: now.as_nanos(),
             ..Heartbeat::default()
@@ -445,6 +450,11 @@ impl Ring {
         let now = cx.now();
         if heartbeat.group != self.config.group {
             return self.metrics.ignore(Ignored::OtherGroup);
+        }
+        let Some(peer) = self.peers.get(id) else { return };
+        let is_known = peer.incarnation == Some(heartbeat.incarnation);
+        if !is_known && self.is_of_another(id, heartbeat.incarnation) {
+            return self.on_forged(id, cx);
         }
         let mut views = [heartbeat.view, heartbeat.promised].into_iter().flatten();
         if !views.all(|view| self.record_counter(view, now)) {
@@ -497,6 +507,44 @@ impl Ring {
         }
     }
 
+    // ---- members that speak as others ----
+
+    /// Returns true if a node other than this peer has this incarnation.
+    pub(super) fn is_of_another(&self, peer: PeerId, incarnation: u64) -> bool {
+        let mut others = self.peers.iter().filter(|(id, _)| *id != peer);
+        incarnation == self.me.incarnation || others.any(|(_, other)| other.incarnation == Some(incarnation))
+    }
+
+    /// Handles a frame of a peer in the name of another node.
+    ///
+    /// The whole group has to part from such a member at once. If members only took it for a new
+    /// incarnation, some would suspect it and others not yet, and the group could remove those that do.
+    pub(super) fn on_forged(&mut self, id: PeerId, cx: &mut Cx<'_>) {
+        self.metrics.ignore(Ignored::Forged);
+        let until = cx.now() + self.config.membership.ban;
+        // Before the first heartbeat of a link, either of two nodes with one name can be the right one.
+        let Some(peer) = self.peers.get_mut(id).filter(|peer| peer.incarnation.is_some()) else { return };
+        peer.banned_until = peer.banned_until.max(until);
+        let identity = peer.identity.clone();
+        let Some(view) = self.current.as_ref().map(|current| current.view.clone()) else { return };
+        let Some(member) = view.members.iter().find(|member| member.identity == identity) else { return };
+        // The proof outweighs what it was suspected of before.
+        if self.blamed.insert(member.clone(), SuspectCause::Impersonates) != Some(SuspectCause::Impersonates)
+        {
+            self.report_suspects(cx);
+            self.evaluate(cx);
+        }
+    }
+
+    /// Returns true if this member or another one knows that a node speaks as others.
+    pub(super) fn is_impostor(&self, identity: &PeerIdentity) -> bool {
+        let Some(current) = &self.current else { return false };
+        let members = (0u16..).zip(current.view.members.iter());
+        members.filter(|(_, member)| member.identity == *identity).any(|(rank, member)| {
+            self.convicted.contains(&rank) || self.blamed.get(member) == Some(&SuspectCause::Impersonates)
+        })
+    }
+
     // ---- suspicion ----
 
     /// Returns the reason why a member of the view is suspected, if it is.
@@ -517,7 +565,7 @@ impl Ring {
         };
         let own = self.peer_opinion(peer, member, now);
         own.or_else(|| self.has_moved_on(peer, now).then_some(SuspectCause::MovedOn))
-            .or_else(|| self.is_disputed(rank, now).then_some(SuspectCause::Reported))
+            .or_else(|| self.is_reported(rank, now).then_some(SuspectCause::Reported))
     }
 
     /// Returns the suspicion that the link to a node justifies, if any.
@@ -549,10 +597,12 @@ impl Ring {
     }
 
     /// Returns true if another member has not heard this one for so long that it has to be removed,
-    /// although this node hears it: a ring with a broken link does not work.
-    fn is_disputed(&self, rank: u16, now: Time) -> bool {
+    /// although this node hears it: a ring with a broken link does not work. Also if another member
+    /// knows that it has broken the protocol.
+    fn is_reported(&self, rank: u16, now: Time) -> bool {
         let since = self.disputes.get(&rank);
-        since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
+        self.convicted.contains(&rank)
+            || since.is_some_and(|since| now.since(*since) > self.config.detection.verify)
     }
 
     /// Updates disputes and departures, and reports new suspicions to every connected node at once.
@@ -561,11 +611,16 @@ impl Ring {
         let Some(current) = &self.current else { return };
         let (own, count, view) = (current.rank, current.len() as u16, current.view.clone());
         let mut accusations: BTreeSet<(u16, u16)> = BTreeSet::new();
+        let mut convicted = BTreeSet::new();
         for by in (0..count).filter(|rank| *rank != own) {
             let Some(peer) = current.peers[usize::from(by)].and_then(|peer| self.peers.get(peer)) else {
                 continue;
             };
             let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
+            if counts && !self.blamed.contains_key(&view.members[usize::from(by)]) {
+                let proven = peer.suspects.iter().filter_map(|rank| rank.checked_sub(Heartbeat::PROVEN));
+                convicted.extend(proven.filter(|rank| ![own, by].contains(rank)));
+            }
             // A member that does not hear most of the others is the cause itself.
             if counts && 2 * peer.suspects.len() < usize::from(count) {
                 accusations.extend(peer.suspects.iter().filter(|rank| **rank != by).map(|rank| (*rank, by)));
@@ -595,6 +650,7 @@ impl Ring {
                 self.elsewhere.remove(identity);
             }
         }
+        self.convicted = convicted;
         let mut suspected = BTreeSet::new();
         for rank in 0..count {
             let Some(cause) = self.opinion(rank, now) else { continue };

@@ -117,6 +117,8 @@ pub struct Ring {
     blamed: BTreeMap<Member, SuspectCause>,
     /// Ranks that other members suspect, and the start of each suspicion.
     disputes: BTreeMap<u16, Time>,
+    /// Ranks of which other members know that they have broken the protocol.
+    convicted: BTreeSet<u16>,
     /// Members that are in another view, and the time when that began.
     elsewhere: BTreeMap<PeerIdentity, Time>,
 
@@ -169,6 +171,7 @@ impl Ring {
             reported: BTreeSet::new(),
             blamed: BTreeMap::new(),
             disputes: BTreeMap::new(),
+            convicted: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
             ack_at: None,
             unacked_bytes: 0,

@@ -64,7 +64,14 @@ impl Ring {
         if is_frozen {
             self.check_ready(cx);
         } else {
-            data.acks().iter().for_each(|ack| self.take_ack(*ack, cx));
+            // They say what the members up to the predecessor have. From another one they would claim
+            // that of members in between.
+            let is_previous = self.current.as_ref().is_some_and(|c| c.rank_of(peer) == Some(c.previous()));
+            if is_previous {
+                data.acks().iter().for_each(|ack| self.take_ack(*ack, cx));
+            } else if !data.acks().is_empty() {
+                self.metrics.ignore(Ignored::Inconsistent);
+            }
             self.deliver_ordered(cx);
         }
     }

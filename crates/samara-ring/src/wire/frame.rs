@@ -83,7 +83,8 @@ pub struct Heartbeat {
     pub promised: Option<ViewId>,
     /// True if the sender wants to leave and has nothing left to send.
     pub leaving: bool,
-    /// Ranks in the sender's view that it suspects.
+    /// Ranks in the sender's view that it suspects; with [`Self::PROVEN`] if it knows that the member
+    /// has broken the protocol.
     pub suspects: Vec<u16>,
     /// Number of units of its view that the sender has taken, over all origins.
     pub progress: u64,
@@ -93,6 +94,11 @@ pub struct Heartbeat {
     pub echo: u64,
     /// Nanoseconds between the arrival of that heartbeat and this one.
     pub held: u64,
+}
+
+impl Heartbeat {
+    /// Added to a rank among [`suspects`](Self::suspects). No rank is as large.
+    pub const PROVEN: u16 = 1 << 15;
 }
 
 /// Units and acknowledgements. The receiver handles the units first.

@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use samara_engine::Shape;
 use samara_engine::testing::{Single, identity_of};
 use samara_engine::{Input, LinkRequest, Outbox, PeerId, PeerIdentity, Time, TimerToken};
-use samara_ring::wire::{Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
-use samara_ring::{Command, Config, Ignored, Member, Preset, Ring, RingFrame, ViewId};
+use samara_ring::wire::{Ack, Cut, Data, Heartbeat, OldView, Prepare, State, Unit};
+use samara_ring::{Command, Config, Event, Ignored, Member, Preset, Ring, RingFrame, SuspectCause, ViewId};
 
 use crate::message;
 use crate::wire;
 
 /// Adapts a frame to the node's current view or proposal, because the node would ignore nearly all
 /// others at once.
-fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
+fn aim(frame: RingFrame, peer: u32, node: &Ring) -> RingFrame {
     let Some(view) = node.view().map(|view| view.id) else { return frame };
     let next = ViewId { counter: view.counter + 1, ..view };
     match frame {
@@ -28,7 +28,7 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
         RingFrame::Heartbeat(heartbeat) => {
             let mut heartbeat = (*heartbeat).clone();
             (heartbeat.group, heartbeat.view) = (0, heartbeat.view.map(|_| view));
-            heartbeat.incarnation |= u64::MAX << 1;
+            heartbeat.incarnation = incarnation(peer) - heartbeat.incarnation % 2;
             RingFrame::Heartbeat(heartbeat.into())
         }
         RingFrame::Credit { bytes, .. } => RingFrame::Credit { view, bytes },
@@ -58,6 +58,11 @@ fn aim(frame: RingFrame, node: &Ring) -> RingFrame {
     }
 }
 
+/// Returns the incarnation of a peer.
+fn incarnation(peer: u32) -> u64 {
+    u64::MAX - 2 * u64::from(peer)
+}
+
 /// A node and two peers, which the test plays.
 struct Played(Single<Ring>);
 
@@ -70,7 +75,7 @@ impl Played {
         played.handle(Input::Start);
         for peer in 0..2 {
             played.link_up(peer, peer + 1);
-            let heartbeat = Heartbeat { incarnation: u64::MAX, ..Heartbeat::default() };
+            let heartbeat = Heartbeat { incarnation: incarnation(peer), ..Heartbeat::default() };
             played.say(peer, RingFrame::Heartbeat(heartbeat.into()));
         }
         for _ in 0..20 {
@@ -165,7 +170,7 @@ proptest! {
             if wait % 8 == 0 {
                 played.tick();
             }
-            let frame = aim(frame, &played.0.engine);
+            let frame = aim(frame, peer, &played.0.engine);
             played.say(peer, frame);
             prop_assert!(played.0.engine.kept_bytes() < 64 << 20);
         }
@@ -415,7 +420,8 @@ fn number_of_a_forgotten_peer_can_be_reused() {
     assert!(!played.0.engine.forget_peer(PeerId(2)), "its link is up");
 
     let proposal = ViewId { counter: view.counter + 1, proposer: 3 };
-    let members = [(0, played.0.engine.member().incarnation), (1, u64::MAX), (2, u64::MAX), (3, 3)];
+    let members =
+        [(0, played.0.engine.member().incarnation), (1, incarnation(0)), (2, incarnation(1)), (3, 3)];
     let members =
         members.map(|(host, incarnation)| Member { identity: identity_of(host), incarnation }).to_vec();
     let (departing, shape) = (Vec::new(), Shape::Ring);
@@ -432,4 +438,95 @@ fn number_of_a_forgotten_peer_can_be_reused() {
     let proposals = played.0.engine.metrics().proposals;
     played.tick();
     assert_eq!(played.0.engine.metrics().proposals, proposals + 1);
+}
+
+/// Returns a heartbeat of a member of the node's view.
+fn heartbeat(played: &Played, incarnation: u64, suspects: Vec<u16>) -> RingFrame {
+    let view = played.0.engine.view().map(|view| view.id);
+    RingFrame::Heartbeat(Heartbeat { incarnation, view, members: 3, suspects, ..Heartbeat::default() }.into())
+}
+
+fn suspicions(played: &Played) -> Vec<(PeerIdentity, SuspectCause)> {
+    let of = |event: &Event| match event {
+        Event::Suspected { member, cause } => Some((member.identity.clone(), *cause)),
+        _ => None,
+    };
+    played.0.events.iter().filter_map(of).collect()
+}
+
+/// The node tells the others that it knows, so that the group does not take it for the one at fault.
+#[test]
+fn a_member_that_repeats_a_heartbeat_of_another_is_convicted() {
+    for repeated in [None, Some(1)] {
+        let mut played = Played::new(&Config::default());
+        let of = repeated.map_or(played.0.engine.member().incarnation, incarnation);
+        let frame = heartbeat(&played, of, Vec::new());
+        played.0.handle(Input::Frame { peer: PeerId(0), frame });
+        assert_eq!(suspicions(&played), [(identity_of(1), SuspectCause::Impersonates)]);
+        assert_eq!(played.0.engine.metrics().ignored(Ignored::Forged), 1);
+        let rank = played
+            .0
+            .engine
+            .view()
+            .unwrap()
+            .rank_of(&Member { identity: identity_of(1), incarnation: incarnation(0) });
+        let mut told = std::iter::from_fn(|| played.0.pop()).filter_map(|copy| match copy.frame {
+            RingFrame::Heartbeat(heartbeat) if copy.peer == PeerId(1) => Some(heartbeat.suspects.clone()),
+            _ => None,
+        });
+        assert_eq!(told.next(), Some(vec![rank.unwrap() | Heartbeat::PROVEN]));
+    }
+}
+
+/// The node proposes a view without it at once, whoever joined later.
+#[test]
+fn a_member_believes_who_knows_that_another_broke_the_protocol() {
+    let mut played = Played::new(&Config::default());
+    let proposals = played.0.engine.metrics().proposals;
+    let frame = heartbeat(&played, incarnation(0), vec![2]);
+    played.say(0, frame);
+    assert_eq!(played.0.engine.metrics().proposals, proposals, "it may hear it again");
+    let frame = heartbeat(&played, incarnation(0), vec![2 | Heartbeat::PROVEN]);
+    played.0.handle(Input::Frame { peer: PeerId(0), frame });
+    assert_eq!(played.0.engine.metrics().proposals, proposals + 1);
+    let prepare = std::iter::from_fn(|| played.0.pop()).find_map(|copy| match copy.frame {
+        RingFrame::Prepare(prepare) => Some(prepare),
+        _ => None,
+    });
+    let members = prepare.unwrap().members.iter().map(|member| member.identity.clone()).collect::<Vec<_>>();
+    assert_eq!(members, [identity_of(0), identity_of(1)]);
+}
+
+/// A proposal that another member repeats would make the node wait for that one, and refuse the
+/// proposer's own.
+#[test]
+fn a_repeated_proposal_is_not_accepted() {
+    let mut played = Played::new(&Config::default());
+    let view = played.0.engine.view().unwrap().clone();
+    let proposal = ViewId { counter: view.id.counter + 1, proposer: incarnation(1) };
+    let (members, departing) = (view.members.to_vec(), Vec::new());
+    let prepare = RingFrame::Prepare(Prepare { proposal, members, departing, shape: Shape::Ring }.into());
+    played.say(0, prepare.clone());
+    assert_eq!(played.0.engine.metrics().ignored(Ignored::Forged), 1);
+    // The node has proposed a view without the one that repeats.
+    let RingFrame::Prepare(own) = prepare else { unreachable!() };
+    let proposal = ViewId { counter: view.id.counter + 2, ..own.proposal };
+    played.say(1, RingFrame::Prepare(Prepare { proposal, ..(*own).clone() }.into()));
+    assert!(played.0.engine.is_changing());
+    assert_eq!(played.0.engine.metrics().ignored(Ignored::Forged), 1);
+}
+
+/// Only the predecessor knows what all members before this one have.
+#[test]
+fn acknowledgements_of_another_than_the_predecessor_do_not_count() {
+    let mut played = Played::new(&Config::default());
+    played.handle(Input::Command(Command::Broadcast(message(0, 1, 100))));
+    assert_eq!(played.0.engine.kept_bytes(), 164);
+    let view = played.0.engine.view().unwrap().id;
+    let acks = vec![Ack { origin: 0, reached: 1, stable: 1 }];
+    let frame = RingFrame::Data(Data::new(view, Vec::new(), acks).into());
+    played.say(0, frame.clone());
+    assert_eq!(played.0.engine.kept_bytes(), 164, "the other member may lack it");
+    played.say(1, frame);
+    assert_eq!(played.0.engine.kept_bytes(), 0);
 }
