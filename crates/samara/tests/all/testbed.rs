@@ -854,20 +854,33 @@ fn others_complete_blocks_past_hostile_hosts() {
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
 }
 
-/// Members repair what one of them withholds for a time.
+/// Members repair what one of them withholds, also if it does so until the end.
 #[test]
 fn a_group_on_hosts_repairs_what_a_hostile_member_withholds() {
     let from = GROUP.find("[[fault]]").expect("a fault");
-    let fault =
-        "[[fault]]\nkind = \"withhold\"\nat = \"2100 ms\"\nuntil = \"3 s\"\nnodes = [1]\nfactor = 0.05\n";
+    let fault = "[[fault]]\nkind = \"withhold\"\nat = \"2100 ms\"\nnodes = [1]\nfactor = 0.05\n";
     let mut testbed = Testbed::start("group-withhold", &(GROUP[..from].to_owned() + fault), &[]);
     let Some(run) = testbed.results() else { return };
     let metrics = &run["metrics"];
-    for none in ["duplicates", "order_violations", "disagreements", "garbled"] {
+    for none in ["lost", "duplicates", "order_violations", "disagreements", "garbled"] {
         assert_eq!(metrics[none], 0, "{none}: {run}");
     }
     // Without hostile members, there is nothing to repair.
     assert!(metrics["repaired"].as_u64().is_some_and(|units| units > 0), "{run}");
+}
+
+/// Members part from one that repeats their frames, and lose nothing of each other.
+#[test]
+fn a_group_on_hosts_parts_from_a_member_that_replays() {
+    let from = GROUP.find("[[fault]]").expect("a fault");
+    let fault = "[[fault]]\nkind = \"replay\"\nat = \"2100 ms\"\nnodes = [1]\n";
+    let mut testbed = Testbed::start("group-replay", &(GROUP[..from].to_owned() + fault), &[]);
+    let Some(run) = testbed.results() else { return };
+    let metrics = &run["metrics"];
+    for none in ["lost", "duplicates", "order_violations", "disagreements", "garbled"] {
+        assert_eq!(metrics[none], 0, "{none}: {run}");
+    }
+    assert!(metrics["ignored"]["forged"].as_u64().is_some_and(|frames| frames > 0), "{run}");
 }
 
 /// One host floods its peers with frames that they never asked for, and links with another one end.
