@@ -1,7 +1,8 @@
 //! Nodes within the test's process, and a client of their control API.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use samara_node::{NodeConfig, Running};
@@ -37,6 +38,14 @@ pub(crate) async fn node(seed: u64, topics: &[&str], network: &str, rest: &str) 
     let control = ready.control.expect("a control API");
     let (peer, address) = (ready.peer_id.clone(), ready.listen.first().cloned().unwrap_or_default());
     Node { running, control, peer, address }
+}
+
+/// Returns an address with a free port, each call at another host: outgoing connections take no
+/// port there, so that the port stays free until it is used, and after that.
+pub(crate) fn free() -> SocketAddr {
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = Ipv4Addr::new(127, 0, 12, HOSTS.fetch_add(1, Ordering::Relaxed));
+    TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
 /// Returns the line of a configuration that dials a node.

@@ -1,7 +1,6 @@
 //! Tests of a mix pool in nodes.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_net::mix::{Client, ClientOptions, Contact, Ended, Group, Identity, Outcome};
@@ -9,19 +8,6 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::common::*;
-
-/// Returns an address that is free, below the ports that systems give to the outgoing connections of
-/// other tests.
-fn free() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 10_000 + (std::process::id() % 200) as u16 * 100;
-    loop {
-        let address = SocketAddr::from(([127, 0, 0, 1], first + NEXT.fetch_add(1, Ordering::Relaxed)));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
-}
 
 /// A node of the pool, or its scheduler.
 struct Host {
