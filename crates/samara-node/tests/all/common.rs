@@ -28,9 +28,11 @@ pub(crate) struct Node {
 /// sections.
 pub(crate) async fn node(seed: u64, topics: &[&str], network: &str, rest: &str) -> Node {
     let listen = if network.contains("listen") { "" } else { "listen = [\"/ip4/127.0.0.1/tcp/0\"]\n" };
+    // A busy machine may take longer than the default to write what is owed.
+    let stop = if rest.contains("[stop]") { "" } else { "[stop]\ndrain = \"60 s\"\n" };
     let text = format!(
         "topics = {topics:?}\n[identity]\nseed = {seed}\n[control]\nlisten = \"127.0.0.1:0\"\n\
-         [network]\n{listen}{network}\n{rest}"
+         {stop}[network]\n{listen}{network}\n{rest}"
     );
     let config = NodeConfig::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}"));
     let running = Running::start(config).await.expect("the node starts");
