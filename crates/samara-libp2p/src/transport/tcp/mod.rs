@@ -1,9 +1,10 @@
 //! TCP on tokio, with a meter for each connection.
 //!
-//! [`Transport`] is libp2p's own [`libp2p::tcp::tokio::Transport`] with two additions. It registers
-//! each connection with [`Meters`], and on Linux it sets `TCP_NOTSENT_LOWAT`: no more than
-//! [`NOTSENT_BYTES`] wait in a socket, beyond the control of the outbox. On other systems it registers
-//! nothing, and the behaviour does without.
+//! [`Transport`] is libp2p's own [`libp2p::tcp::tokio::Transport`] with three additions. It
+//! registers each connection with [`Meters`], and on Linux it sets `TCP_NOTSENT_LOWAT`: no more than
+//! [`NOTSENT_BYTES`] wait in a socket, beyond the control of the outbox. On other systems it
+//! registers nothing, and the behaviour does without. It dials from a new port where the listening
+//! port cannot be used.
 //!
 //! ```
 //! use libp2p::core::Transport as _;
@@ -43,7 +44,8 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::{Ready, ready};
 use libp2p::Multiaddr;
-use libp2p::core::transport::{DialOpts, ListenerId, TransportError, TransportEvent};
+use libp2p::core::Transport as _;
+use libp2p::core::transport::{DialOpts, ListenerId, PortUse, TransportError, TransportEvent};
 
 pub use libp2p::tcp::Config;
 pub use stream::Stream;
@@ -56,13 +58,15 @@ pub const NOTSENT_BYTES: u32 = 16 << 10;
 /// A TCP transport whose connections can be read.
 pub struct Transport {
     inner: libp2p::tcp::tokio::Transport,
+    config: Config,
     meters: Meters,
 }
 
 impl Transport {
     /// Creates a transport that registers its connections.
     pub fn new(config: Config, meters: &Meters) -> Self {
-        Self { inner: libp2p::tcp::tokio::Transport::new(config), meters: meters.clone() }
+        let inner = libp2p::tcp::tokio::Transport::new(config.clone());
+        Self { inner, config, meters: meters.clone() }
     }
 }
 
@@ -86,9 +90,22 @@ impl libp2p::core::Transport for Transport {
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
         let ends = socket_address(&address).map(|remote| Ends::Outbound { remote, peer: peer_of(&address) });
-        let meters = self.meters.clone();
-        let dial = self.inner.dial(address, options)?;
-        Ok(async move { Ok(Stream::new(dial.await?.into(), ends, &meters)) }.boxed())
+        let (config, meters) = (self.config.clone(), self.meters.clone());
+        let dial = self.inner.dial(address.clone(), options)?;
+        Ok(async move {
+            let dialled = match dial.await {
+                // libp2p binds the listening port at all addresses of the machine. That fails as
+                // long as another socket has the port at any of them, at each further attempt.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && options.port_use == PortUse::Reuse =>
+                {
+                    dial_from_new_port(config, address, options).await
+                }
+                dialled => dialled,
+            };
+            Ok(Stream::new(dialled?.into(), ends, &meters))
+        }
+        .boxed())
     }
 
     fn poll(
@@ -109,8 +126,48 @@ impl libp2p::core::Transport for Transport {
     }
 }
 
+async fn dial_from_new_port(
+    config: Config,
+    address: Multiaddr,
+    options: DialOpts,
+) -> io::Result<libp2p::tcp::tokio::TcpStream> {
+    let options = DialOpts { port_use: PortUse::New, ..options };
+    let dial = libp2p::tcp::tokio::Transport::new(config).dial(address, options);
+    let dial = dial.map_err(|error| match error {
+        TransportError::Other(error) => error,
+        other => io::Error::other(other.to_string()),
+    })?;
+    dial.await
+}
+
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transport").field("meters", &self.meters).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::TcpListener;
+
+    use libp2p::core::Endpoint;
+
+    use super::*;
+
+    /// Addresses of loopback that nothing else uses have free ports.
+    #[tokio::test]
+    async fn a_listening_port_that_is_taken_at_another_address_prevents_no_dial() {
+        let peer = TcpListener::bind("127.0.13.1:0").unwrap();
+        let taken = TcpListener::bind("127.0.13.2:0").unwrap();
+        let address = |ip: &str, of: &TcpListener| {
+            let port = of.local_addr().unwrap().port();
+            format!("/ip4/{ip}/tcp/{port}").parse::<Multiaddr>().unwrap()
+        };
+        let mut transport = Transport::new(Config::default(), &Meters::new());
+        transport.listen_on(ListenerId::next(), address("127.0.13.3", &taken)).unwrap();
+        let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::Reuse };
+        let dial = transport.dial(address("127.0.13.1", &peer), options).unwrap();
+        dial.await.unwrap();
+        peer.accept().unwrap();
     }
 }
