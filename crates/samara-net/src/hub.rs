@@ -248,7 +248,14 @@ impl<L: LinkLayer> Hub<L> {
     pub(crate) fn handle(&mut self, turn: Turn<L>) -> Option<(TcpStream, SocketAddr)> {
         match turn {
             Turn::Report(connection, report) => self.handle_reports((connection, report)),
-            Turn::Attempt(attempt) => self.handle_attempt(attempt),
+            Turn::Attempt(attempt) => {
+                // The peer may dial again at once when its link ends: the cause came before.
+                for _ in 0..self.reports.1.len() {
+                    let Ok(report) = self.reports.1.try_recv() else { break };
+                    self.handle_report(report);
+                }
+                self.handle_attempt(attempt);
+            }
             Turn::Accepted(stream, remote) => {
                 self.greeted += 1;
                 if self.take_places(self.greeted, remote) {
@@ -491,30 +498,32 @@ impl<L: LinkLayer> Hub<L> {
     fn handle_reports(&mut self, first: (u64, Report<FrameOf<L>>)) {
         let mut next = Some(first);
         for _ in 0..BATCH_MAX {
-            let Some((connection, report)) = next.take().or_else(|| self.reports.1.try_recv().ok()) else {
-                break;
-            };
-            // The connection may have been replaced, or closed here.
-            let Some(peer) = self.links.of_connection(connection) else { continue };
-            match report {
-                Report::Frame(frame, len, share) => {
-                    let payload = frame.payload_len() as u64;
-                    self.counters.frames_down += 1;
-                    self.counters.payload_down += payload;
-                    self.counters.control_down += (len as u64).saturating_sub(payload);
-                    self.driver.input(Input::Frame { peer, frame });
-                    drop(share);
-                }
-                Report::Sent(progress) => {
-                    let Some(link) = self.links.get_mut(peer) else { continue };
-                    for (queued, taken) in link.queued.iter_mut().zip(&progress.taken) {
-                        *queued -= taken;
-                    }
-                    link.in_flight -= progress.written_bytes;
-                    self.ready.push(peer);
-                }
-                Report::Down(why) => self.take_down(peer, why),
+            let Some(report) = next.take().or_else(|| self.reports.1.try_recv().ok()) else { break };
+            self.handle_report(report);
+        }
+    }
+
+    fn handle_report(&mut self, (connection, report): (u64, Report<FrameOf<L>>)) {
+        // The connection may have been replaced, or closed here.
+        let Some(peer) = self.links.of_connection(connection) else { return };
+        match report {
+            Report::Frame(frame, len, share) => {
+                let payload = frame.payload_len() as u64;
+                self.counters.frames_down += 1;
+                self.counters.payload_down += payload;
+                self.counters.control_down += (len as u64).saturating_sub(payload);
+                self.driver.input(Input::Frame { peer, frame });
+                drop(share);
             }
+            Report::Sent(progress) => {
+                let Some(link) = self.links.get_mut(peer) else { return };
+                for (queued, taken) in link.queued.iter_mut().zip(&progress.taken) {
+                    *queued -= taken;
+                }
+                link.in_flight -= progress.written_bytes;
+                self.ready.push(peer);
+            }
+            Report::Down(why) => self.take_down(peer, why),
         }
     }
 

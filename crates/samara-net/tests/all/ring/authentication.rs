@@ -326,6 +326,33 @@ async fn interference_with_frames_is_noticed() {
     }
 }
 
+/// A peer whose link ends dials again at once. The cause of the end is counted nevertheless.
+///
+/// On one thread the member learns of both at the same moment, most of the time.
+#[tokio::test]
+async fn a_new_connection_hides_no_cause() {
+    let joined = Group::join(Options { authentication: secret(Frames::Encrypted), ..options() }).await;
+    let (target, _events) = joined.unwrap();
+    let peer = Attacker::with_secret("127.0.0.9:1", SECRET);
+    let mut link = TcpStream::connect(target.address()).await.unwrap();
+    assert!(peer.greet(&mut link, target.address()).await.is_some());
+    for count in 1..=20 {
+        let mut next = TcpStream::connect(target.address()).await.unwrap();
+        next.write_all(&peer.hello()).await.unwrap();
+        let mut nonce = [0; 32];
+        next.read_exact(&mut nonce).await.unwrap();
+        link.write_all(&[&2u32.to_le_bytes()[..], b"\x01\x01", &[0; 16]].concat()).await.unwrap();
+        next.write_all(&peer.rest(&nonce, target.address())).await.unwrap();
+        wait_for_cause(&target, "forged", count).await;
+        // It answers once it has accepted the proof, and the link may come up a moment later.
+        next.read_exact(&mut [0]).await.unwrap();
+        while target.status().await.unwrap().transport.links <= count {
+            tokio::task::yield_now().await;
+        }
+        link = next;
+    }
+}
+
 /// Returns true if contents pass a proxy as they are.
 async fn contents_are_visible(listener: &mut Listener, joins: Authentication) -> bool {
     let seen = Arc::new(Mutex::new(Vec::new()));
