@@ -302,6 +302,8 @@ pub(crate) fn theirs_config() -> gossipsub::ConfigBuilder {
         // By default, frames that waited for a second are dropped. This test may run on a busy
         // machine.
         .publish_queue_duration(PATIENCE)
-        .forward_queue_duration(PATIENCE);
+        .forward_queue_duration(PATIENCE)
+        // By default, a message that arrives a minute after its first copy is new again.
+        .duplicate_cache_time(10 * PATIENCE);
     config
 }
