@@ -140,6 +140,8 @@ async fn ours_request_from_another_peer_after_a_timeout() {
     let peers = vec![liar.address.clone(), honest.address.clone()];
     let asks = start(127, Preset::Cat.config(), Options { peers, ..options() }).await;
     asks.linked(2).await;
+    // It announces to the peers that it has.
+    liar.linked(1).await;
     let tx = b"late".to_vec();
     let key = key_of(&tx);
     liar.announce(&key).await;
