@@ -355,12 +355,18 @@ fn pools_without_channels_run_in_several_processes() {
 }
 
 #[test]
-fn teams_that_mix_run_in_several_processes() {
-    let text = "[scenario]\nname = \"x\"\nseeds = [3]\n[network]\nnodes = 6\nlatency = \"20 ms\"\n\
-                [transport]\nkind = \"tcp\"\n\
-                [mix]\nteam = 3\nteams = 2\nbatch = 8\nrounds = 20\ngroup = \"model\"\n\
-                [[fault]]\nkind = \"crash\"\nat = \"2 s\"\nuntil = \"4 s\"\nnodes = [1]\n";
-    assert_divisible(&samara_spec::load_source("x", text, Inputs::default(), &Default::default()).unwrap());
+fn connections_of_grpc_run_in_one_process() {
+    let loaded = loaded("mix", &[], &["equal"], None);
+    let options = RunOptions::new(1, &loaded.inputs);
+    let one = |mut ranks: Threads| run_distributed(&loaded.points[0], options, &mut ranks, |_| {}).err();
+    let errors: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = Threads::new(2).into_iter().map(|ranks| scope.spawn(|| one(ranks))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for error in errors {
+        let error = error.expect("an error").to_string();
+        assert!(error.contains("HTTP/2, cannot be simulated in several processes"), "{error}");
+    }
 }
 
 #[test]
