@@ -93,7 +93,7 @@ pub(crate) fn host(
     // Other runs may not be valid with the values that this one has. Values of a sweep follow its name.
     let only = run.split(' ').next().unwrap_or(run).to_owned();
     let loaded = samara_spec::load(&scenario.display().to_string(), &[], &[only], None)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| format!("--run {run}: {error}"))?;
     let is_wanted = |point: &&Point| point.seed == seed && point.name() == run;
     let point = loaded.points.iter().find(is_wanted);
     let point = point.ok_or_else(|| format!("--run: {run:?} with seed {seed} is not in the scenario"))?;

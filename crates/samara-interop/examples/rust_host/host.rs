@@ -56,6 +56,9 @@ pub(crate) struct Host<'a> {
     arrived: u64,
     /// Frames with cells, or with what hosts say about them.
     cell_frames: u64,
+    /// Bytes besides contents that were sent and received, as last told. The library counts the contents of a
+    /// frame before its bytes, and told counts never fall.
+    control: [u64; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -108,6 +111,7 @@ impl<'a> Host<'a> {
             known: HashSet::new(),
             arrived: 0,
             cell_frames: 0,
+            control: [0; 2],
         })
     }
 
@@ -385,6 +389,10 @@ impl<'a> Host<'a> {
         let cells = self.cells.as_ref().map_or(&none, |cells| &cells.counts);
         let (payload_sent, payload_received) =
             (counted.copy_bytes_sent, counted.copy_bytes_received + cells.received_bytes);
+        let control = [(counted.bytes_sent, payload_sent), (counted.bytes_received, payload_received)];
+        for (told, (bytes, payload)) in self.control.iter_mut().zip(control) {
+            *told = bytes.saturating_sub(payload).max(*told);
+        }
         let counters = match self.family {
             Family::Messages => json!({
                 "duplicates": counted.copies_received.saturating_sub(self.arrived),
@@ -407,10 +415,10 @@ impl<'a> Host<'a> {
             "counters": counters,
             "frames_sent": counted.copies_sent,
             "payload_bytes_sent": payload_sent,
-            "control_bytes_sent": counted.bytes_sent.saturating_sub(payload_sent),
+            "control_bytes_sent": self.control[0],
             "frames_received": counted.copies_received + self.cell_frames,
             "payload_bytes_received": payload_received,
-            "control_bytes_received": counted.bytes_received.saturating_sub(payload_received),
+            "control_bytes_received": self.control[1],
             "bytes_sent": counted.bytes_sent,
             "bytes_received": counted.bytes_received,
             "withdrawn": counted.withdrawn,
