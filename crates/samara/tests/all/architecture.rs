@@ -52,7 +52,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Hosts: simulated, and on real sockets (feature `net`).
     (
         "samara-hosts",
-        &["samara-engine", "samara-gossipsub", "samara-cat", "samara-sim", "samara-libp2p", "samara-net"],
+        &[
+            "samara-engine",
+            "samara-gossipsub",
+            "samara-cat",
+            "samara-mix",
+            "samara-sim",
+            "samara-libp2p",
+            "samara-net",
+        ],
     ),
     // Families and figures.
     (
