@@ -213,10 +213,9 @@ struct Planning<E: Spreading> {
 impl Planned for GossipSub {
     fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
         let (scenario, workload) = (plan.scenario, plan.scenario.part::<Columns>());
-        let observer = workload.observer.then_some(scenario.network.nodes);
-        let configs = configs(plan)?;
+        let software = Software::new(plan)?;
         let blocks = Arc::new(Blocks::<Message>::new(workload, plan.payload_seed()));
-        let schedule = configs[PUBLISHER].schedule_publish.clone();
+        let schedule = software.current.publisher.schedule_publish.clone();
         let frame_bytes = least_frame_bytes(workload, &blocks);
         let publisher = workload.publisher;
         let hosts = plan.network().hosts.configs.len() as u32;
@@ -225,30 +224,32 @@ impl Planned for GossipSub {
         let upgraded = upgraded(workload, nodes, plan.seed);
         let deployed = workload.cells.as_ref().map(|cells| cells.deployed(nodes, publisher, plan.seed));
         let faulty = workload.faulty(nodes, plan.seed);
-        let mut withhold = (*configs[0]).clone();
+        let mut withhold = (*software.current.node).clone();
         withhold.gossip.iwant_ids_max = 0;
         let withhold = Arc::new(withhold);
         // Without a verdict, a node forwards and announces nothing.
-        let undecided =
-            Arc::new(Config { validator: Some(ValidatorHook::deferred()), ..(*configs[0]).clone() });
+        let undecided = Arc::new(Config {
+            validator: Some(ValidatorHook::deferred()),
+            ..(*software.current.node).clone()
+        });
+        let duties = Duties::of(workload, nodes);
         let engine = move |host: u32| {
-            let kind = if host == publisher { PUBLISHER } else { 2 * usize::from(Some(host) == observer) };
             let is = |hosts: &Vec<bool>| hosts.get(host as usize) == Some(&true);
-            let kind = kind
-                + match (&upgraded, &deployed) {
-                    (Some(upgraded), _) if !is(upgraded) => KINDS,
-                    (_, Some(deployed)) if is(deployed) => 2 * KINDS,
-                    _ => 0,
-                };
+            let configs = match (&upgraded, &deployed) {
+                (Some(upgraded), _) if !is(upgraded) => &software.old,
+                (_, Some(deployed)) if is(deployed) => &software.deployed,
+                _ => &software.current,
+            };
+            let regular = configs.of(duties.duty(host));
             let config = if faulty.silent.contains(&host) {
                 &undecided
             } else if faulty.withholding.contains(&host) {
                 &withhold
             } else {
-                &configs[kind]
+                regular
             };
             let (mut gossip, outbox) = gossipsub(config, host);
-            if let Some(offset) = parameters.heartbeat_offset(&configs[kind], host, hosts) {
+            if let Some(offset) = parameters.heartbeat_offset(regular, host, hosts) {
                 gossip.set_heartbeat_offset(offset);
             }
             (gossip, outbox)
@@ -318,10 +319,75 @@ fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
     blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)
 }
 
-const PUBLISHER: usize = 1;
+/// What a host does in a run of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Duty {
+    Node,
+    Publisher,
+    /// Keeps all columns, and counts for no metric.
+    Observer,
+}
 
-/// Number of the kinds of hosts: nodes, the publisher and the observer.
-const KINDS: usize = 3;
+/// The hosts that are not just nodes.
+#[derive(Clone, Copy, Debug)]
+struct Duties {
+    publisher: u32,
+    observer: Option<u32>,
+}
+
+impl Duties {
+    /// Returns those of a network: the observer follows its nodes.
+    fn of(workload: &Columns, nodes: u32) -> Self {
+        Self { publisher: workload.publisher, observer: workload.observer.then_some(nodes) }
+    }
+
+    fn duty(self, host: u32) -> Duty {
+        if host == self.publisher {
+            Duty::Publisher
+        } else if Some(host) == self.observer {
+            Duty::Observer
+        } else {
+            Duty::Node
+        }
+    }
+}
+
+/// The configurations of hosts with the same software.
+#[derive(Clone)]
+struct Configs {
+    node: Arc<Config>,
+    publisher: Arc<Config>,
+    observer: Arc<Config>,
+}
+
+impl Configs {
+    const fn of(&self, duty: Duty) -> &Arc<Config> {
+        match duty {
+            Duty::Node => &self.node,
+            Duty::Publisher => &self.publisher,
+            Duty::Observer => &self.observer,
+        }
+    }
+
+    fn with(&self, change: impl Fn(Config) -> Config) -> Self {
+        let changed = |config: &Arc<Config>| Arc::new(change((**config).clone()));
+        Self {
+            node: changed(&self.node),
+            publisher: changed(&self.publisher),
+            observer: changed(&self.observer),
+        }
+    }
+}
+
+/// The configurations of all hosts. Without cells, they have the same software.
+struct Software {
+    /// Exchanges cells as the scenario says.
+    current: Configs,
+    /// Exchanges no cells.
+    old: Configs,
+    /// Exchanges cells as deployed clients do.
+    deployed: Configs,
+}
 
 /// The time that a silent node takes to validate a piece: longer than any run.
 const NEVER: Duration = Duration::from_secs(1 << 31);
@@ -331,50 +397,56 @@ pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<
     workload.cells.as_ref().map(|cells| cells.upgraded(nodes, workload.publisher, seed))
 }
 
-/// Returns the configurations of the nodes, the publisher and the observer, in this order; then those
-/// of such hosts that exchange no cells, and of those that exchange them as deployed clients do.
-fn configs(plan: &Plan<'_>) -> Result<Vec<Arc<Config>>, Problem> {
-    let (workload, parameters) = (plan.scenario.part::<Columns>(), plan.scenario.part::<Parameters>());
-    let graph = plan.network().graph;
-    let observer = workload.observer.then_some(graph.nodes);
-    // The observer is the publisher's last link, so its peer handle there is the number of other
-    // links.
-    let publisher_links = graph.edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
-    let handle = observer.map(|_| PeerId(publisher_links as u32));
-    let mut config = parameters.build(None);
-    config.report_duplicates = true;
-    if let Some(pieces) = &workload.pieces {
-        config.message_id = MessageIdFn::Pieces { len: pieces.id_size.bytes() as u16 };
+impl Software {
+    fn new(plan: &Plan<'_>) -> Result<Self, Problem> {
+        let (workload, parameters) = (plan.scenario.part::<Columns>(), plan.scenario.part::<Parameters>());
+        let graph = plan.network().graph;
+        let observer = workload.observer.then_some(graph.nodes);
+        // The observer is the publisher's last link, so its peer handle there is the number of other
+        // links.
+        let publisher_links =
+            graph.edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
+        let handle = observer.map(|_| PeerId(publisher_links as u32));
+        let mut config = parameters.build(None);
+        config.report_duplicates = true;
+        if let Some(pieces) = &workload.pieces {
+            config.message_id = MessageIdFn::Pieces { len: pieces.id_size.bytes() as u16 };
+        }
+        if plan.network().validates {
+            config.validator = Some(ValidatorHook::deferred());
+        }
+        let publisher = Config {
+            report_duplicates: true,
+            validator: config.validator.clone(),
+            message_id: config.message_id.clone(),
+            observers: observer.map(identity_of).into_iter().collect(),
+            ..parameters.build(handle)
+        };
+        for config in [&config, &publisher] {
+            config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
+        }
+        let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
+        let old = Configs { node: config.into(), publisher: publisher.into(), observer: observer.into() };
+        if workload.cells.is_none() {
+            return Ok(Self { current: old.clone(), deployed: old.clone(), old });
+        }
+        let spec = parameters.parts.clone().unwrap_or_default();
+        let partial = spec.build(FormatHook::new(cell_format()));
+        let everyone = Arc::new(PartialConfig { asking: Asking::Everyone, ..partial.clone() });
+        let partial = Arc::new(partial);
+        let current = old.with(|config| Config { partial: Some(Arc::clone(&partial)), ..config });
+        let deployed = current.with(|config| {
+            let mut config = Config {
+                partial: Some(Arc::clone(&everyone)),
+                withdraw: Withdraw::NEVER,
+                schedule_forward: Schedule::default(),
+                ..config
+            };
+            config.sending.dispatch = Dispatch::default();
+            config
+        });
+        Ok(Self { current, old, deployed })
     }
-    if plan.network().validates {
-        config.validator = Some(ValidatorHook::deferred());
-    }
-    let publisher = Config {
-        report_duplicates: true,
-        validator: config.validator.clone(),
-        message_id: config.message_id.clone(),
-        observers: observer.map(identity_of).into_iter().collect(),
-        ..parameters.build(handle)
-    };
-    for config in [&config, &publisher] {
-        config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
-    }
-    let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
-    let old: [Config; KINDS] = [config, publisher, observer];
-    let Some(_) = &workload.cells else { return Ok(old.map(Arc::new).to_vec()) };
-    let spec = parameters.parts.clone().unwrap_or_default();
-    let partial = spec.build(FormatHook::new(cell_format()));
-    let everyone = Arc::new(PartialConfig { asking: Asking::Everyone, ..partial.clone() });
-    let partial = Arc::new(partial);
-    let new = old.clone().map(|config| Config { partial: Some(Arc::clone(&partial)), ..config });
-    let mut deployed = new.clone().map(|config| Config {
-        partial: Some(Arc::clone(&everyone)),
-        withdraw: Withdraw::NEVER,
-        schedule_forward: Schedule::default(),
-        ..config
-    });
-    deployed.iter_mut().for_each(|config| config.sending.dispatch = Dispatch::default());
-    Ok(new.into_iter().chain(old).chain(deployed).map(Arc::new).collect())
 }
 
 /// Returns the links of the observer: a few hosts, and the publisher.
@@ -408,9 +480,9 @@ where
     fn plan(plan: &Plan<'_>) -> Result<Self, Problem> {
         let (scenario, workload, seed) = (plan.scenario, plan.scenario.part::<Columns>(), plan.seed);
         let (network, nodes) = (*plan.network(), scenario.network.nodes);
-        let observer = workload.observer.then_some(nodes);
+        let duties = Duties::of(workload, nodes);
         let mut custody = network.custody.to_vec();
-        custody.extend(observer.map(|_| (0..workload.segments()).collect()));
+        custody.extend(duties.observer.map(|_| (0..workload.segments()).collect()));
         let Planning { blocks, engine, schedule, frame_bytes } = E::plan(plan)?;
         let mut measured = ColumnsMeasured::new(network.point, network.hosts, &custody, frame_bytes);
         measured.set_curve(&network.graph.edges);
@@ -419,7 +491,7 @@ where
             let publish = repair.publish.then(|| schedule.clone());
             Arc::new(Repairing { needed: workload.half(), columns: workload.count, time, publish })
         });
-        let (publisher, validation) = (workload.publisher, network.hosts.validation.clone());
+        let validation = network.hosts.validation.clone();
         let stalled = scenario.network.stalled_periods.fraction();
         let shared = Arc::clone(&blocks);
         let cells = CellPlan::new(workload, seed).map(Arc::new);
@@ -430,13 +502,14 @@ where
             let joins = custody[host as usize].clone();
             let time = if faulty.silent.contains(&host) { NEVER } else { validation[host as usize] };
             let processor = Processor::new(time, Stalls::new(stalled, host, seed));
-            let repair = repair.as_ref().filter(|_| host != publisher && Some(host) != observer);
+            let duty = duties.duty(host);
+            let repair = repair.as_ref().filter(|_| duty == Duty::Node);
             let mut node = Node::new(engine, Arc::clone(&shared), joins, processor, repair);
             node.spoofs = faulty.spoofing.contains(&host);
-            if host == publisher {
+            if duty == Duty::Publisher {
                 node.schedule = schedule.clone();
             }
-            if let (Some((plan, upgraded)), true) = (&exchanging, Some(host) != observer)
+            if let (Some((plan, upgraded)), true) = (&exchanging, duty != Duty::Observer)
                 && upgraded[host as usize]
             {
                 E::exchange_cells(&mut node, plan, host);
