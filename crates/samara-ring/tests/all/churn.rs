@@ -51,6 +51,21 @@ fn crash_at_any_rank_loses_nothing_and_stalls_less_than_a_second() {
     }
 }
 
+/// The copies of the member before the gap travel on to all members after it.
+#[test]
+fn predecessors_send_missing_units_again() {
+    let mut net = Net::group(1, SHAPED, 6, &Config::default());
+    net.send(0, 1_000, 8_192, Duration::ZERO);
+    net.run_for(Duration::from_millis(300));
+    net.crash(3, Crash::Closes);
+    net.run_for(Duration::from_secs(5));
+    let resent = [0, 2, 4, 5].map(|host| net.engine(host).metrics().resent_units);
+    let [origin, before, after, last] = resent;
+    assert!(before > 0 && after > 0, "{resent:?}");
+    assert_eq!((origin, last), (0, 0), "{resent:?}");
+    net.record.assert_complete(&[0, 1, 2, 4, 5], &[0], "one sender");
+}
+
 #[test]
 fn messages_of_a_leaver_arrive_everywhere_and_traffic_stops() {
     for (name, config) in configs() {
