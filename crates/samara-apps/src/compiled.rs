@@ -4,7 +4,6 @@ use samara_baselines::{Forest, Plumtree, PubSub};
 use samara_gossipsub::GossipSub;
 use samara_hosts::Worlds;
 use samara_ring::daisychain::Daisychain;
-use samara_ring::jgroups::Jgroups;
 use samara_ring::{Federation, Ring};
 use samara_sim::App;
 
@@ -56,7 +55,6 @@ compiled! {
     GroupMember<Ring>,
     GroupMember<Federation>,
     GroupMember<Daisychain>,
-    GroupMember<Jgroups>,
 }
 
 compiled! {

@@ -11,7 +11,6 @@ mod config;
 pub mod daisychain;
 mod engine;
 mod federation;
-pub mod jgroups;
 mod member;
 pub mod wire;
 

@@ -91,7 +91,6 @@ pub fn builtins() -> &'static [Builtin] {
         "cat-ideas" "190 s",
         "cat-limit" "380 s",
         "ring" "2 s",
-        "ring-repair" "2 s",
         "ring-rounds" "< 1 s",
         "ring-churn" "3 s",
         "ring-latency" "5 s",

@@ -3,7 +3,6 @@
 use samara_engine::PeerIdentity;
 use samara_engine::shape::{Shape, Workload};
 use samara_engine::units::{Size, Span};
-use samara_ring::jgroups::Path;
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
@@ -123,8 +122,7 @@ impl Group {
     }
 }
 
-/// The configuration of a member, without seeds; `None` for the plain daisy chain and the presets of
-/// JGroups.
+/// The configuration of a member, without seeds; `None` for the plain daisy chain.
 pub fn config(scenario: &Scenario) -> Option<Config> {
     let group: &Group = scenario.part();
     scenario.part::<Parameters>().build(group.workload(&scenario.network))
@@ -154,10 +152,6 @@ pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
 /// limit counts them on Ethernet in packets of 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP
 /// with timestamps). A link needs one round trip to come up.
 fn framed(scenario: &Scenario, transport: &mut Transport) {
-    if transport.control == Control::Datagram {
-        // Datagrams have boundaries of their own.
-        return;
-    }
     transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
     if !matches!(transport.control, Control::Quic(_)) {
         (transport.mss, transport.header) = (1_448, 66);
@@ -176,15 +170,14 @@ const DELIVERIES_MAX: f64 = 1e10;
 impl Checks<'_> {
     pub(crate) fn group(&mut self, scenario: &Scenario) {
         let group: &Group = scenario.part();
-        if scenario.transport.kind == TransportKind::Grpc {
-            let message = "members of a group use separate frames; use kind = \"tcp\", \"quic\" or \"ideal\"";
-            self.wrong("transport.kind", message);
-        }
-        let repairs = scenario.part::<Parameters>().preset.path().is_some();
-        if scenario.transport.kind == TransportKind::Datagram && !repairs {
-            let message =
-                "only the presets of JGroups repair lost frames; use kind = \"tcp\", \"quic\" or \"ideal\"";
-            self.wrong("transport.kind", message);
+        let trait_of_members = match scenario.transport.kind {
+            TransportKind::Grpc => Some("use separate frames"),
+            TransportKind::Datagram => Some("do not send lost frames again"),
+            TransportKind::Ideal | TransportKind::Tcp | TransportKind::Quic => None,
+        };
+        if let Some(text) = trait_of_members {
+            let remedy = "use kind = \"tcp\", \"quic\" or \"ideal\"";
+            self.wrong("transport.kind", format!("members of a group {text}; {remedy}"));
         }
         let nodes = scenario.network.nodes;
         self.range("group.senders", group.senders(nodes), 1, nodes);
@@ -223,20 +216,9 @@ impl Checks<'_> {
 
     fn ring(&mut self, scenario: &Scenario, group: &Group) {
         let ring: &Parameters = scenario.part();
-        if ring.requests.is_some() && !matches!(ring.preset.path(), Some(path) if path != Path::Direct) {
-            self.wrong(
-                "protocol.requests",
-                "belongs to the presets \"daisychain-2010\" and \"daisychain-2021\"",
-            );
-        }
         let Some(config) = config(scenario) else {
-            let rest = Parameters { requests: None, ..ring.clone() };
-            if rest.is_changed() {
-                let message = match ring.preset.path() {
-                    Some(_) => "a preset of JGroups has no parameters except requests; remove the others",
-                    None => "a plain daisy chain has no parameters; keep only the preset",
-                };
-                self.wrong("protocol", message);
+            if ring.is_changed() {
+                self.wrong("protocol", "a plain daisy chain has no parameters; keep only the preset");
             }
             self.sizes("group.size", group.size, HEADER_BYTES as u64, 1 << 20);
             return;

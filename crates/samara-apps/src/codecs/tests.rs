@@ -17,7 +17,6 @@ use samara_gossipsub::rpc::{
 use samara_mix::wire::Piece;
 use samara_mix::{Failure, Mark, NodeState, Phase, Plan, RoundState, Transfer};
 use samara_ring::daisychain::DaisyFrame;
-use samara_ring::jgroups::{Address, JgroupsFrame, JgroupsView, Multicast};
 use samara_ring::wire::{Ack, Cut, Data, Heartbeat, Hello, OldView, Prepare, Resume, State, Unit};
 use samara_ring::{Member as RingMember, ViewId};
 use samara_sim::Postcard;
@@ -166,30 +165,8 @@ fn frames_of_rings_come_back() {
 
 #[test]
 fn frames_of_other_groups_come_back() {
-    let content = bytes(100);
-    come_back(
-        &Postcard,
-        &[DaisyFrame::Message { origin: 1, ttl: 2, content: content.clone() }, DaisyFrame::Credit(3)],
-    );
-    let origin = Address { place: 1, life: 2 };
-    let view = Arc::new(JgroupsView { id: 1, members: vec![origin; 2] });
-    come_back(
-        &Postcard,
-        &[
-            JgroupsFrame::Chained { origin, ttl: 3, multicast: Multicast::Message(1, content).into() },
-            JgroupsFrame::Direct { origin, multicast: Multicast::Digest(5).into() },
-            JgroupsFrame::Direct {
-                origin,
-                multicast: Multicast::Request { of: origin, first: 1, last: 2 }.into(),
-            },
-            JgroupsFrame::Credit(6),
-            JgroupsFrame::Join(7),
-            JgroupsFrame::View(Arc::clone(&view), Some([1, 2].into())),
-            JgroupsFrame::View(view, None),
-            JgroupsFrame::Leave,
-            JgroupsFrame::Goodbye,
-        ],
-    );
+    let message = DaisyFrame::Message { origin: 1, ttl: 2, content: bytes(100) };
+    come_back(&Postcard, &[message, DaisyFrame::Credit(3)]);
 }
 
 fn plan() -> Plan {
@@ -365,7 +342,6 @@ fn commands_events_and_counters_of_groups_and_mixes_come_back() {
         (group::Cause::Ring(samara_ring::Ignored::Duplicate), 1),
         (group::Cause::Federation(samara_ring::Unused::Duplicate), 2),
         (group::Cause::Inconsistent, 3),
-        (group::Cause::Stranger, 4),
     ];
     let totals = Totals { bytes_from: vec![1, 2], bytes_of: [3; 5], ..Totals::default() };
     survives(&Counters { engine: Counts { ignored, ..Counts::default() }, totals });

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_engine::{Context, Engine, Frame, Input, MessageKey, PeerIdentity, TimerToken};
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
-use samara_ring::jgroups::{Jgroups, JgroupsCommand, JgroupsEvent, JgroupsFrame, Multicast};
 use samara_ring::{
     Command, Cx, Event, Federation, FederationCx, FederationEvent, Ignored, Payload, Ring, RingFrame, Unused,
     federated_content,
@@ -85,8 +84,6 @@ pub enum Cause {
     Federation(Unused),
     /// A message that came out of order along the daisychain.
     Inconsistent,
-    /// A message of JGroups whose sender is not in the view.
-    Stranger,
 }
 
 impl Cause {
@@ -95,7 +92,6 @@ impl Cause {
             Self::Ring(cause) => cause.name(),
             Self::Federation(cause) => cause.name(),
             Self::Inconsistent => "inconsistent",
-            Self::Stranger => "stranger",
         }
     }
 }
@@ -265,52 +261,6 @@ impl Broadcasts for Daisychain {
     }
 }
 
-impl Broadcasts for Jgroups {
-    fn broadcast(&mut self, message: Bytes, cx: &mut Context<'_, JgroupsFrame, JgroupsEvent>) -> bool {
-        Self::broadcast(self, message, cx)
-    }
-
-    fn leave() -> Option<JgroupsCommand> {
-        Some(JgroupsCommand::Leave)
-    }
-
-    fn kind(frame: &JgroupsFrame) -> Kind {
-        match (multicast(frame), frame) {
-            (Some(Multicast::Message(..)), _) => Kind::Headers,
-            (Some(Multicast::Digest(_)), _) => Kind::Heartbeats,
-            (None, JgroupsFrame::Credit(_)) => Kind::Credit,
-            _ => Kind::Views,
-        }
-    }
-
-    fn starts(frame: &JgroupsFrame, visit: &mut dyn FnMut(&Bytes)) {
-        if let Some(Multicast::Message(_, content)) = multicast(frame) {
-            visit(content);
-        }
-    }
-
-    fn seen(event: JgroupsEvent) -> Option<Seen> {
-        match event {
-            JgroupsEvent::Delivered { message, .. } => Some(Seen::Delivered(message.into())),
-            JgroupsEvent::Suspected(member) => Some(suspected(&member)),
-            JgroupsEvent::Room => Some(Seen::Room),
-            JgroupsEvent::Refused | JgroupsEvent::Left => None,
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        let metrics = self.metrics();
-        Counts {
-            forwarded: metrics.forwarded,
-            repaired: metrics.resent,
-            views: metrics.views,
-            has_left: self.has_left(),
-            ignored: vec![(Cause::Stranger, metrics.strangers)],
-            ..Counts::default()
-        }
-    }
-}
-
 /// Returns the number of a message among those of all origins.
 pub fn item_of(origin: u32, number: u64) -> u64 {
     u64::from(origin) << 40 | number
@@ -347,13 +297,6 @@ fn within(frame: &RingFrame) -> &RingFrame {
     match frame {
         RingFrame::Bridge(inner) => inner,
         frame => frame,
-    }
-}
-
-fn multicast(frame: &JgroupsFrame) -> Option<&Multicast> {
-    match frame {
-        JgroupsFrame::Chained { multicast, .. } | JgroupsFrame::Direct { multicast, .. } => Some(multicast),
-        _ => None,
     }
 }
 

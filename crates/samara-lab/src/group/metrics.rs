@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use samara_apps::group::{Counts, Kind};
 use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
-use samara_ring::jgroups::Path;
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
 use samara_sim::{GateStats, HostStats};
@@ -198,11 +197,7 @@ impl Bounds {
         Self {
             workload,
             steady,
-            shape: match (config, scenario.part::<Parameters>().preset.path()) {
-                (Some(config), _) => config.shape.shape(members),
-                (None, Some(Path::Direct)) => Shape::Direct,
-                (None, _) => Shape::Ring,
-            },
+            shape: config.map_or(Shape::Ring, |config| config.shape.shape(members)),
             units: size.div_ceil(chunk),
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),

@@ -14,7 +14,6 @@ use samara_engine::outbox::OutboxConfig;
 use samara_engine::{Outbox, PeerIdentity, Time};
 use samara_hosts::Worlds;
 use samara_ring::daisychain::{DaisyConfig, Daisychain};
-use samara_ring::jgroups::{Jgroups, JgroupsConfig};
 use samara_ring::{Config, Federation, FederationConfig, Parameters, Ring};
 use samara_sim::{Cause, GateStats, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
 use samara_spec::group::{Group, config, federated};
@@ -220,9 +219,6 @@ pub(crate) fn runs(scenario: &Scenario) -> Runs {
     match config(scenario) {
         Some(_) if scenario.part::<Parameters>().federated => Runs::of::<Broadcasting<Federation>>(),
         Some(_) => Runs::of::<Broadcasting<Ring>>(),
-        None if scenario.part::<Parameters>().jgroups(Vec::new()).is_some() => {
-            Runs::of::<Broadcasting<Jgroups>>()
-        }
         None => Runs::of::<Broadcasting<Daisychain>>(),
     }
 }
@@ -270,20 +266,6 @@ impl Planned for Daisychain {
         let config = Arc::new(DaisyConfig::new((0..plan.nodes()).map(identity_of).collect()));
         Box::new(move |host| {
             (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), config.outbox())
-        })
-    }
-
-    fn codec() -> FramesCodec<Self> {
-        Arc::new(Postcard)
-    }
-}
-
-impl Planned for Jgroups {
-    fn plan(plan: &Plan<'_>) -> Engines<Self> {
-        let members = (0..plan.nodes()).map(identity_of).collect();
-        let config = plan.scenario.part::<Parameters>().jgroups(members).map(Arc::new).expect(CHECKED);
-        Box::new(move |host| {
-            (Self::new(Arc::clone(&config), &identity_of(host)).expect(CHECKED), JgroupsConfig::outbox())
         })
     }
 

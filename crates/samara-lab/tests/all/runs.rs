@@ -337,7 +337,7 @@ fn several_processes_measure_the_same_as_one() {
     of("peerdas-methods", &set, &["floodsub-batch", "plumtree-batch"]);
     let set = [("messages.rate", "20"), ("messages.warm_up", "3 s"), ("messages.duration", "2 s")];
     of("gossip-baselines", &set, &["gossipsub", "randomsub", "plumtree"]);
-    of("ring", &[("group.messages", "50")], &["ring-total", "daisychain", "daisychain-2010"]);
+    of("ring", &[("group.messages", "50")], &["ring-total", "daisychain"]);
     of(
         "ring-churn",
         &[("group.duration", "1 s"), ("sweep.axis.0.values", "[[1]]")],

@@ -461,12 +461,11 @@ ring ring | protocol.chunk | 1 B | is 1 B; allowed is 20 B to
 ring ring | protocol.chunk | 1 MiB | protocol.window_min: found
 ring ring | protocol.shape | star | found `star`; expected one of
 ring ring | protocol.heartbeat | 1 s | heartbeat < timeout_min
-ring ring | protocol.requests | ring | belongs to the presets "daisychain-2010"
 ring ring | protocol.federated | true | add [network.regions]
 ring ring | protocol.bridge_shape | direct | add protocol.federated
-ring ring | transport.kind | datagram | only the presets of JGroups repair
+ring ring | transport.kind | datagram | do not send lost frames again; use kind = "tcp"
+ring daisychain | transport.kind | datagram | do not send lost frames again; use kind = "tcp"
 ring daisychain | protocol.chunk | 1 kB | a plain daisy chain has no parameters
-ring daisychain-2010 | protocol.chunk | 1 kB | no parameters except requests
 ring-rounds ring | transport.kind | "grpc" | transport.kind
 ring-federation-churn quiet | protocol.preset | ring-total | a federation orders by sender
 ring-federation-churn quiet | network.regions.gateway | 0 bit/s | must be positive

@@ -9,8 +9,6 @@ use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 use samara_engine::shape::{Shape, Workload, choose};
 
-use crate::jgroups::Path;
-
 #[cfg(feature = "config")]
 pub use parameters::Parameters;
 
@@ -269,21 +267,12 @@ samara_engine::names! {
         Direct = "direct",
         /// A plain daisy chain, without membership and recovery.
         Daisychain = "daisychain",
-        /// TCP of JGroups in 2010 without DAISYCHAIN: N-1 copies.
-        #[cfg_attr(feature = "config", serde(rename = "direct-2010"))]
-        Direct2010 = "direct-2010",
-        /// DAISYCHAIN of 2010, with a time to live, and the protocols of `tcp.xml` around it.
-        #[cfg_attr(feature = "config", serde(rename = "daisychain-2010"))]
-        Daisychain2010 = "daisychain-2010",
-        /// DAISYCHAIN since 2021, without time to live, and the same protocols around it.
-        #[cfg_attr(feature = "config", serde(rename = "daisychain-2021"))]
-        Daisychain2021 = "daisychain-2021",
     }
 }
 
 impl Preset {
-    /// Returns the configuration, or `None` for the plain daisy chain and the presets of JGroups,
-    /// which are separate engines ([`daisychain`](crate::daisychain), [`jgroups`](crate::jgroups)).
+    /// Returns the configuration, or `None` for the plain daisy chain, which is a separate engine
+    /// ([`daisychain`](crate::daisychain)).
     pub fn config(self) -> Option<Config> {
         let fifo = Config::default();
         match self {
@@ -291,17 +280,7 @@ impl Preset {
             // Delivery waits for acknowledgements, so acknowledgements wait for nothing.
             Self::RingTotal => Some(Config { order: Order::Total, ack_delay: Duration::ZERO, ..fifo }),
             Self::Direct => Some(Config { shape: ShapeChoice::Fixed(Shape::Direct), ..fifo }),
-            Self::Daisychain | Self::Direct2010 | Self::Daisychain2010 | Self::Daisychain2021 => None,
-        }
-    }
-
-    /// Returns the path of multicasts for the presets of JGroups.
-    pub fn path(self) -> Option<Path> {
-        match self {
-            Self::Direct2010 => Some(Path::Direct),
-            Self::Daisychain2010 => Some(Path::TimeToLive),
-            Self::Daisychain2021 => Some(Path::UntilOrigin),
-            Self::Ring | Self::RingTotal | Self::Direct | Self::Daisychain => None,
+            Self::Daisychain => None,
         }
     }
 }

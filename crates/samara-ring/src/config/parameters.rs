@@ -6,7 +6,6 @@ use samara_engine::{PeerIdentity, parameters};
 
 use super::{Config, Preset, ShapeChoice, Slow};
 use crate::FederationConfig;
-use crate::jgroups::{JgroupsConfig, Requests};
 
 parameters! {
     /// The parameters of group broadcast: a preset and overrides.
@@ -46,9 +45,6 @@ parameters! {
         /// Removes a member that takes nothing for this long while others do. If absent, the group
         /// waits for it.
         remove_slow_after: Span => slow via |span| Slow::Remove { after: span.duration() };
-        /// Presets of JGroups: the member that a request for missing messages goes to. Default:
-        /// "origin".
-        requests: Requests;
     }
 }
 
@@ -59,19 +55,13 @@ impl Parameters {
     }
 
     /// Returns the configuration of a member in a group with this workload, without seeds, or
-    /// `None` for the plain daisy chain and the presets of JGroups. The configuration's chunk size replaces the workload's.
+    /// `None` for the plain daisy chain. The configuration's chunk size replaces the workload's.
     pub fn build(&self, workload: Workload) -> Option<Config> {
         let mut config = self.preset.config()?;
         self.set(&mut config);
         config.members_max = config.members_max.max(workload.members);
         set(&mut config.shape, self.shape.map(|shape| choice(shape, workload, config.chunk_bytes)));
         Some(config)
-    }
-
-    /// Returns the configuration of a member with these members, for the presets of JGroups.
-    pub fn jgroups(&self, members: Vec<PeerIdentity>) -> Option<JgroupsConfig> {
-        let path = self.preset.path()?;
-        Some(JgroupsConfig { members, path, requests: self.requests.unwrap_or_default() })
     }
 
     /// Returns the configuration of a member of a federation. `local` is the configuration of its

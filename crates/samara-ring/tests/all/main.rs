@@ -6,7 +6,6 @@ mod early;
 mod federation;
 mod group;
 mod hostile;
-mod jgroups;
 mod misconduct;
 mod record;
 mod seeds;
