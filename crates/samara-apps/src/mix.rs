@@ -32,6 +32,9 @@ pub enum Act {
     /// A thread of a real host has done a job.
     #[serde(skip)]
     Worked(Worked),
+    /// A thread of a real host has sealed a batch for a round.
+    #[serde(skip)]
+    Sealed(Arc<Plan>, Batch),
 }
 
 /// A job that a thread has done.
@@ -181,7 +184,7 @@ impl Host {
             number,
             mix: shared.mix(number, life, first_round),
             cpu: Cpu::new(config.jobs_max),
-            threads: Threads::new(config.jobs_max),
+            threads: Threads::new(config),
             reader: Reader::default(),
             gateway: Gateway::new(config, shared),
             has_begun: false,
@@ -206,9 +209,14 @@ impl Host {
                 cx.set_timer(Time::from_nanos(span.to), DONE);
                 RoundEvent::Work(span)
             }
+            // Senders seal payloads before they hand them in, and elsewhere than at a node.
+            Event::Open(plan) if self.shared.is_real => {
+                self.gateway.sealing.push(plan.round);
+                return self.threads.seal(plan);
+            }
             Event::Open(plan) => {
                 let round = plan.round;
-                self.gateway.open.push_back(plan);
+                self.gateway.open.push_back((plan, None));
                 RoundEvent::Open(round)
             }
             Event::State { round, .. } => return self.shared.saw(self.number, round),
@@ -326,6 +334,12 @@ impl Engine for Host {
         match input {
             Input::Start => self.start(cx),
             Input::Command(Act::Worked(worked)) => self.worked(worked, cx),
+            Input::Command(Act::Sealed(plan, batch)) => {
+                let round = plan.round;
+                if self.gateway.sealed(plan, batch) {
+                    cx.emit(RoundEvent::Open(round));
+                }
+            }
             Input::Command(Act::Begin) => self.has_begun = true,
             Input::Command(Act::Submit(round)) => self.gateway.submitted.push_back(round),
             Input::Timer(DONE) => {
@@ -435,11 +449,21 @@ struct Threads {
     busy: Vec<bool>,
     /// Jobs that no thread has yet, with the number of theirs.
     jobs: Vec<(u16, Job)>,
+    /// Rounds whose batches no thread has sealed yet.
+    to_seal: Vec<Arc<Plan>>,
+    group: Group,
+    sender: Arc<Sender>,
 }
 
 impl Threads {
-    fn new(threads: usize) -> Self {
-        Self { busy: vec![false; threads], jobs: Vec::new() }
+    fn new(config: &Config) -> Self {
+        let busy = vec![false; config.jobs_max];
+        let (group, sender) = (config.group, sender(config));
+        Self { busy, jobs: Vec::new(), to_seal: Vec::new(), group, sender }
+    }
+
+    fn seal(&mut self, plan: Arc<Plan>) {
+        self.to_seal.push(plan);
     }
 
     fn take(&mut self, job: Job) {
@@ -458,7 +482,15 @@ impl Threads {
                 Act::Worked(Worked { core, phase, done, took })
             })
         };
-        self.jobs.drain(..).map(work).collect()
+        let (group, sender) = (self.group, Arc::clone(&self.sender));
+        let seal = |plan: Arc<Plan>| -> Work<Act> {
+            let sender = Arc::clone(&sender);
+            Box::new(move || {
+                let batch = batch(&sender, group, &plan);
+                Act::Sealed(plan, batch)
+            })
+        };
+        self.jobs.drain(..).map(work).chain(self.to_seal.drain(..).map(seal)).collect()
     }
 
     fn free(&mut self, thread: u16) {
@@ -511,12 +543,14 @@ fn secret_with(node: u32) -> Secret {
 /// run says so.
 #[derive(Debug)]
 struct Gateway {
-    sender: Sender,
+    sender: Arc<Sender>,
     group: Group,
     /// Maximum number of batches in real time at once.
     running_max: usize,
-    /// Rounds that are ready to take a batch, in order.
-    open: VecDeque<Arc<Plan>>,
+    /// Rounds that are ready to take a batch, in order, with their batches if they are sealed.
+    open: VecDeque<(Arc<Plan>, Option<Batch>)>,
+    /// Rounds whose batches a thread seals.
+    sealing: Vec<u64>,
     running: Vec<u64>,
     /// Rounds for which a batch is complete, in order.
     submitted: VecDeque<u64>,
@@ -527,13 +561,12 @@ struct Gateway {
 
 impl Gateway {
     fn new(config: &Config, shared: &Shared) -> Self {
-        let mut sender = Sender::new(config.group, SENDER);
-        (0..config.pool.len() as u32).for_each(|node| sender.register(node, secret_with(node)));
         Self {
-            sender,
+            sender: sender(config),
             group: config.group,
             running_max: config.realtime_max,
             open: VecDeque::new(),
+            sealing: Vec::new(),
             running: Vec::new(),
             submitted: VecDeque::new(),
             is_paced: shared.is_paced,
@@ -544,11 +577,20 @@ impl Gateway {
 
     /// Forgets a round that is over. Returns true if this starts a pause.
     fn ended(&mut self, round: u64, now: Time) -> bool {
-        self.open.retain(|plan| plan.round != round);
+        self.open.retain(|(plan, _)| plan.round != round);
+        self.sealing.retain(|sealing| *sealing != round);
         let Some(place) = self.running.iter().position(|running| *running == round) else { return false };
         self.running.remove(place);
         self.resumes = now + self.pause;
         !self.pause.is_zero()
+    }
+
+    /// Takes a sealed batch. Returns false if its round is over.
+    fn sealed(&mut self, plan: Arc<Plan>, batch: Batch) -> bool {
+        let Some(place) = self.sealing.iter().position(|round| *round == plan.round) else { return false };
+        self.sealing.remove(place);
+        self.open.push_back((plan, Some(batch)));
+        true
     }
 
     /// Returns the next batch, unless the maximum is in real time or a pause is running.
@@ -556,37 +598,46 @@ impl Gateway {
         if self.running.len() >= self.running_max || now < self.resumes {
             return None;
         }
-        let plan = if self.is_paced { self.next_submitted()? } else { self.open.pop_front()? };
+        let (plan, sealed) = if self.is_paced { self.next_submitted()? } else { self.open.pop_front()? };
         self.running.push(plan.round);
-        Some((plan.round, self.batch(&plan)))
+        let batch = sealed.unwrap_or_else(|| batch(&self.sender, self.group, &plan));
+        Some((plan.round, batch))
     }
 
     /// Returns the next round with a complete batch. Rounds that have ended meanwhile take none.
-    fn next_submitted(&mut self) -> Option<Arc<Plan>> {
+    fn next_submitted(&mut self) -> Option<(Arc<Plan>, Option<Batch>)> {
         loop {
             let round = self.submitted.pop_front()?;
-            if let Some(place) = self.open.iter().position(|plan| plan.round == round) {
+            if let Some(place) = self.open.iter().position(|(plan, _)| plan.round == round) {
                 return self.open.remove(place);
             }
         }
     }
+}
 
-    fn batch(&self, plan: &Plan) -> Batch {
-        let seal = |slot: u32| {
-            let mut content = vec![0; self.group.content_bytes()];
-            content[..ROUND_BYTES].copy_from_slice(&plan.round.to_be_bytes());
-            content[ROUND_BYTES..][..SLOT_BYTES].copy_from_slice(&slot.to_be_bytes());
-            // Real salts are random and reveal nothing about a sender; here they only have to
-            // differ.
-            let mut salt = [0; 32];
-            salt[..ROUND_BYTES + SLOT_BYTES].copy_from_slice(&content[..ROUND_BYTES + SLOT_BYTES]);
-            let sealed = self.sender.seal(plan.round, &plan.team, salt, &content);
-            sealed.unwrap_or_else(|error| unreachable!("the sender knows all nodes: {error}"))
-        };
-        let sealed: Vec<_> = (0..plan.batch).map(seal).collect();
-        let batch = Batch::new(&sealed);
-        batch.unwrap_or_else(|error| unreachable!("payloads of one round belong together: {error}"))
-    }
+/// Returns the sender, which shares a secret with each node.
+fn sender(config: &Config) -> Arc<Sender> {
+    let mut sender = Sender::new(config.group, SENDER);
+    (0..config.pool.len() as u32).for_each(|node| sender.register(node, secret_with(node)));
+    sender.into()
+}
+
+/// Seals a batch for a round.
+fn batch(sender: &Sender, group: Group, plan: &Plan) -> Batch {
+    let seal = |slot: u32| {
+        let mut content = vec![0; group.content_bytes()];
+        content[..ROUND_BYTES].copy_from_slice(&plan.round.to_be_bytes());
+        content[ROUND_BYTES..][..SLOT_BYTES].copy_from_slice(&slot.to_be_bytes());
+        // Real salts are random and reveal nothing about a sender; here they only have to
+        // differ.
+        let mut salt = [0; 32];
+        salt[..ROUND_BYTES + SLOT_BYTES].copy_from_slice(&content[..ROUND_BYTES + SLOT_BYTES]);
+        let sealed = sender.seal(plan.round, &plan.team, salt, &content);
+        sealed.unwrap_or_else(|error| unreachable!("the sender knows all nodes: {error}"))
+    };
+    let sealed: Vec<_> = (0..plan.batch).map(seal).collect();
+    let batch = Batch::new(&sealed);
+    batch.unwrap_or_else(|error| unreachable!("payloads of one round belong together: {error}"))
 }
 
 /// The delivered payloads of a round, compared with those handed in.
