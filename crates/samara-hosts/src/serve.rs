@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use samara_engine::{Driver, Engine, FrameCodec, Time};
 use samara_sim::{App, Connection, Work};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::{Looked, ProtocolOf, Transport};
 
@@ -144,7 +145,7 @@ async fn run<A: App>(
     tokio::time::sleep_until(start.into()).await;
     let dials = dials.into_iter().map(Reverse).collect();
     let mut host = Host { links, start, dials, commands: BTreeMap::new(), commanded: 0, late: Vec::new() };
-    let (worked, mut results) = mpsc::unbounded_channel();
+    let mut working = JoinSet::new();
     loop {
         host.act();
         for (at, event) in host.links.settle() {
@@ -156,14 +157,16 @@ async fn run<A: App>(
         }
         // The application limits how much it has at a time.
         for work in host.links.take_work() {
-            let worked = worked.clone();
-            // Fails only if the host is stopping.
-            tokio::task::spawn_blocking(move || drop(worked.send(work())));
+            working.spawn_blocking(work);
         }
         let until = host.next_deadline();
         tokio::select! {
             () = host.links.next(until) => {}
-            Some(result) = results.recv() => host.links.command(result),
+            Some(done) = working.join_next() => match done {
+                Ok(command) => host.links.command(command),
+                // The application would wait for the result for ever.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
             request = requests.recv() => match request {
                 Some(Request::Command(at, command)) => {
                     host.commanded += 1;
