@@ -6,13 +6,13 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use samara_engine::units::Span;
-use samara_scenario::table::read_pairs;
-use samara_scenario::topology::{nodes_of, read_file};
-use samara_scenario::{
+use samara_document::table::read_pairs;
+use samara_document::topology::{nodes_of, read_file};
+use samara_document::{
     GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit, Network,
     RegionWeights, Topology, TopologyKind,
 };
-use samara_spec::{Overrides, builtin, load_source};
+use samara_scenario::{Overrides, builtin, load_source};
 use samara_trace::live::{Clock, Event, Latencies, Line, LiveReader, ReadCounts, RoundState, Said, Step};
 use samara_trace::{
     Body, ControlIHaveMeta, ControlMeta, DeliverMessage, Format, Join, MessageMeta, RpcMeta, SendRpc,
@@ -302,6 +302,7 @@ pub(crate) fn latencies_seeds() -> Vec<Vec<u8>> {
 
 pub(crate) fn scenario(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
+    samara_families::register();
     let load = |text: &str| {
         load_source("scenario.toml", text, Inputs::directory("no such directory"), &Overrides::default())
     };
@@ -339,6 +340,7 @@ pub(crate) fn scenario_seeds() -> Vec<Vec<u8>> {
         "[network.topology]\nkind = \"full-mesh\"\ntopic_peers_min = 4294967295\n[columns]\nslots = 10000\n",
         "[[sweep.axis]]\nkey = \"network.nodes\"\nvalues = [2, 3, 4]\n[[sweep.axis]]\nkey = \"network.jitter\"\nvalues = [\"1 ms\", \"2 ms\"]\n[messages]\nrate = 1e308\nduration = \"87600 h\"\n",
     ];
+    samara_families::register();
     let built_in = names.map(|name| builtin(name).expect("a built-in scenario").text);
     built_in.into_iter().chain(numbers).map(|text| text.as_bytes().to_vec()).collect()
 }

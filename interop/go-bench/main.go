@@ -1,5 +1,5 @@
 // A node of go-libp2p-pubsub for the comparison of throughput
-// (crates/samara-net/examples/throughput). It reads commands as lines from standard input, and
+// (crates/worlds/samara-net/examples/throughput). It reads commands as lines from standard input, and
 // answers each with a line on standard output. It stops when its input ends.
 package main
 

@@ -32,7 +32,7 @@ func (p *protocolKeys) presetOrDefault() string {
 	return p.preset
 }
 
-// params returns the parameters of Samara's presets (crates/samara-gossipsub/src/config/presets.rs)
+// params returns the parameters of Samara's presets (crates/protocols/samara-gossipsub/src/config/presets.rs)
 // with the changes of the scenario.
 func (p *protocolKeys) params() pubsub.GossipSubParams {
 	params := pubsub.DefaultGossipSubParams()

@@ -1,5 +1,5 @@
 // Reads and writes traces with go-libp2p-pubsub's own types and tracers, for the tests of
-// crates/samara-trace:
+// crates/lab/samara-trace:
 //
 //	go-trace count FILE protobuf|json         prints the number of events by type, as one line of JSON
 //	go-trace copy FROM PROTOBUF JSON          rewrites the events of a protobuf file with PBTracer and JSONTracer

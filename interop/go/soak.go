@@ -17,7 +17,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// The commands and settings of the soak (crates/samara-interop/tests/all/soak).
+// The commands and settings of the soak (crates/programs/samara-interop/tests/all/soak).
 
 // dialTimeout is the maximum time for a dial.
 const dialTimeout = 5 * time.Second

@@ -19,7 +19,7 @@ use samara_lab::run::{Progress, RunError};
 use samara_lab::statistics::Statistics;
 use samara_lab::torture::{Broken, Draw, FaultKind};
 use samara_sim::{Cause, Contents, NodeFactory, Origin, Postcard, Record};
-use samara_spec::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
+use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

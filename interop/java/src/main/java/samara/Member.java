@@ -18,7 +18,7 @@ import org.jgroups.stack.ProtocolStack;
 /**
  * A member of a JGroups cluster as a process. It reads commands as lines from standard input, and
  * answers each with a line on standard output. It stops when its input ends. {@code
- * examples/daisychain/member.rs} of samara-net does the same with samara-ring.
+ * examples/daisychain/member.rs} of samara-family-group does the same with samara-ring.
  *
  * <p>The stack is the unchanged {@code tcp.xml} of JGroups with TCPPING for discovery. {@code
  * daisychain} adds DAISYCHAIN directly above the transport.

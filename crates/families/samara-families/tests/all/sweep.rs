@@ -1,0 +1,211 @@
+//! Tests of the ids of points, and of tables against records.
+
+use samara_document::keys::parse_axis;
+use samara_lab::results::{Column, Outcome, Rows, Values, relate};
+use samara_lab::run::{RunOptions, run};
+use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
+use samara_scenario::{Loaded, Overrides};
+use serde_json::{Value, json};
+
+use crate::load_overridden;
+
+fn loaded(grid: &[&str], set: &[(&str, &str)], only: &[&str], seeds: &[u64]) -> Loaded {
+    let overrides = Overrides {
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        only: only.iter().map(|run| (*run).to_owned()).collect(),
+        seeds: seeds.to_vec(),
+        axes: grid.iter().map(|axis| parse_axis(axis).unwrap()).collect(),
+        ..Overrides::default()
+    };
+    load_overridden("peerdas-small", &overrides).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Returns a cell as JSON, so that its type is visible.
+fn cell(rows: &Rows, name: &str, row: usize) -> Option<Value> {
+    let (_, column) = rows.columns.iter().find(|(known, _)| known == name)?;
+    let json = |column: &Column| match &column.values {
+        Values::U64(_) => column.cells::<u64>()?.nth(row)?.map(|value| json!(value)),
+        Values::I64(_) => column.cells::<i64>()?.nth(row)?.map(|value| json!(value)),
+        Values::F64(_) => column.cells::<f64>()?.nth(row)?.map(|value| json!(value)),
+        Values::Bool(_) => column.cells::<bool>()?.nth(row)?.map(|value| json!(value)),
+        _ => column.cells::<String>()?.nth(row)?.map(|value| json!(value)),
+    };
+    Some(json(column).unwrap_or(Value::Null))
+}
+
+fn record(id: &str, parameters: Value, metrics: Value) -> PointRecord {
+    PointRecord {
+        id: id.to_owned(),
+        version: "1".to_owned(),
+        name: "batch".to_owned(),
+        parameters: parameters.as_object().unwrap().clone(),
+        digest: "d".to_owned(),
+        steps: 7,
+        wall_s: 0.5,
+        cpu_s: 0.25,
+        peak_rss_bytes: 1000,
+        metrics,
+        late_faults: Vec::new(),
+    }
+}
+
+#[test]
+fn tables_have_every_metric_of_a_run_exactly() {
+    let loaded = loaded(&["network.uplink=10 Mbit/s,20 Mbit/s"], &[], &["batch"], &[1]);
+    let options = RunOptions::new(1, &loaded.inputs);
+    let records: Vec<PointRecord> = plan(&loaded)
+        .unwrap()
+        .into_iter()
+        .map(|planned| {
+            PointRecord::of(planned.id, &run(&planned.point, options, |_| {}).unwrap().outcome().run)
+        })
+        .collect();
+    let table = points_table(&records).unwrap();
+    assert_eq!(table.count, 2);
+    for (row, record) in records.iter().enumerate() {
+        let figures = record.figures();
+        assert!(figures.len() > 40, "{}", figures.len());
+        for (path, value) in figures {
+            assert_eq!(cell(&table, &path, row).as_ref(), Some(value), "{path}");
+        }
+        // Writing and reading a record preserves every bit.
+        let text = serde_json::to_string(record).unwrap();
+        assert_eq!(serde_json::from_str::<PointRecord>(&text).unwrap(), *record);
+    }
+    assert_eq!(cell(&table, "network.uplink_bps", 0), Some(json!(10e6)));
+    assert_eq!(cell(&table, "network.uplink_bps", 1), Some(json!(20e6)));
+    assert_eq!(cell(&table, "point", 1), Some(json!(records[1].id)));
+}
+
+#[test]
+fn columns_have_the_types_of_their_values_and_nulls_for_missing_ones() {
+    let records = [
+        record(
+            "a",
+            json!({"seed": 1, "protocol.degree": 6, "network.latency": "5 ms", "lost": 3, "kind": "x"}),
+            json!({"count": 1, "mixed": 1, "signed": -1, "flag": true, "lost": 0, "text": "t", "list": [{"x": 1.5}], "maybe": null}),
+        ),
+        record(
+            "b",
+            json!({"seed": 2, "protocol.degree": 8, "network.latency": "1 s", "lost": 3, "kind": "y"}),
+            json!({"count": 2, "mixed": 0.5, "signed": 1, "flag": false, "lost": 0, "text": "u", "list": [], "maybe": 2.5}),
+        ),
+    ];
+    let table = points_table(&records).unwrap();
+    for (name, first, second) in [
+        ("count", json!(1), json!(2)),
+        ("mixed", json!(1.0), json!(0.5)),
+        ("signed", json!(-1), json!(1)),
+        ("flag", json!(true), json!(false)),
+        ("text", json!("t"), json!("u")),
+        ("list.0.x", json!(1.5), Value::Null),
+        ("maybe", Value::Null, json!(2.5)),
+        ("protocol.degree", json!(6), json!(8)),
+        ("network.latency_ms", json!(5.0), json!(1000.0)),
+        ("kind", json!("x"), json!("y")),
+        ("lost", json!(0), json!(0)),
+        ("parameter_lost", json!(3), json!(3)),
+        ("seed", json!(1), json!(2)),
+        ("peak_rss_bytes", json!(1000), json!(1000)),
+    ] {
+        assert_eq!(cell(&table, name, 0), Some(first), "{name}");
+        assert_eq!(cell(&table, name, 1), Some(second), "{name}");
+    }
+}
+
+#[test]
+fn ids_depend_only_on_inputs_of_results() {
+    let id = |loaded: &Loaded| point_id(&loaded.points[0], &loaded.inputs).unwrap();
+    let first = id(&loaded(&[], &[], &["batch"], &[1]));
+    assert_eq!(first, id(&loaded(&[], &[], &["batch"], &[1, 2, 3])), "other seeds belong to other points");
+    assert_eq!(first, id(&loaded(&[], &[("scenario.title", "x")], &["batch"], &[1])));
+    for other in [
+        loaded(&[], &[], &["batch"], &[2]),
+        loaded(&[], &[], &["node-wide"], &[1]),
+        loaded(&[], &[("network.nodes", "21")], &["batch"], &[1]),
+        loaded(&["network.nodes=20,21"], &[], &["batch"], &[1]),
+    ] {
+        assert_ne!(first, id(&other));
+    }
+    let ids: std::collections::BTreeSet<String> = plan(&loaded(&["network.nodes=20,21"], &[], &[], &[1, 2]))
+        .unwrap()
+        .into_iter()
+        .map(|planned| planned.id)
+        .collect();
+    assert_eq!(ids.len(), 2 * 3 * 2);
+}
+
+#[test]
+fn arguments_select_the_point() {
+    let whole = loaded(
+        &[
+            "network.uplink=10 Mbit/s,20 Mbit/s",
+            "network.downlink_queue={ kind = \"drop-tail\", size = \"64 KiB\" }",
+        ],
+        &[],
+        &[],
+        &[4, 7],
+    );
+    let path = std::env::temp_dir().join(format!("samara-arguments-{}.toml", std::process::id()));
+    std::fs::write(&path, &whole.text).unwrap();
+    for planned in plan(&whole).unwrap() {
+        let arguments = planned.arguments();
+        let mut overrides = Overrides::default();
+        for pair in arguments.chunks(2) {
+            match (pair[0].as_str(), pair[1].as_str()) {
+                ("--only", run) => overrides.only.push(run.to_owned()),
+                ("--seed", seed) => overrides.seeds.push(seed.parse().unwrap()),
+                ("--grid", axis) => overrides.axes.push(parse_axis(axis).unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let one = load_overridden(path.to_str().unwrap(), &overrides).unwrap();
+        assert_eq!(one.points.len(), 1);
+        assert_eq!(point_id(&one.points[0], &one.inputs).unwrap(), planned.id);
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn axes_are_read_with_quotes_and_brackets() {
+    let values = |text: &str| {
+        parse_axis(text).map(|(_, values)| values.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(values("a.b=1,2.5,x").unwrap(), ["1", "2.5", "\"x\""]);
+    assert_eq!(values("a.b=10 Mbit/s, 20 Mbit/s").unwrap(), ["\"10 Mbit/s\"", "\"20 Mbit/s\""]);
+    assert_eq!(values("a.b=[1, 2],[3]").unwrap(), ["[1, 2]", "[3]"]);
+    assert_eq!(values("a.b=\"x,y\",z").unwrap(), ["\"x,y\"", "\"z\""]);
+    for wrong in ["a.b", "a.b=", "a.b=1,,2", "a.b=1,1", "=1", "a b=1"] {
+        assert!(parse_axis(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Separate points are related to their bases in the same way as whole results.
+#[test]
+fn points_are_related_in_the_same_way_as_results() {
+    for (name, set) in [
+        ("ring", vec![("group.messages", "100")]),
+        ("cat", vec![("network.nodes", "16"), ("pool.duration", "2 s"), ("pool.block_interval", "1 s")]),
+    ] {
+        let overrides = Overrides {
+            set: set.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            seeds: vec![1],
+            ..Overrides::default()
+        };
+        let mut loaded = load_overridden(name, &overrides).unwrap();
+        loaded.points.truncate(3);
+        let options = RunOptions::new(1, &loaded.inputs);
+        let mut results: Vec<Outcome> =
+            loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
+        let mut records: Vec<PointRecord> =
+            results.iter().map(|result| PointRecord::of(String::new(), &result.run)).collect();
+        relate(&loaded, &mut results);
+        relate_points(&loaded.scenario.runs[0].name, &mut records);
+        for (record, result) in records.iter().zip(&results) {
+            assert_eq!(record.metrics, result.run.metrics, "{name} {}", record.name);
+        }
+        let related =
+            ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());
+        assert!(related, "{name}");
+    }
+}

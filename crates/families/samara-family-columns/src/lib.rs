@@ -1,0 +1,53 @@
+//! Blocks of columns: one node publishes them, and every node custodies some of them.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`section`] | keys of `[columns]`, their checks, the built-in scenarios |
+//! | [`application`] | what runs on a host around its engine |
+//! | `course` | the plan of a run, its commands, and what it observes |
+//! | [`measure`], [`metrics`], `bound` | from events to metrics |
+//! | `paths` | the way of each delivery, for `samara explain` |
+//! | `pages` | sections of a page of results |
+//! | `torture` | scenarios that look for broken promises, and the promises |
+
+pub mod application;
+mod bound;
+mod course;
+pub mod measure;
+pub mod metrics;
+mod pages;
+mod paths;
+pub mod section;
+mod torture;
+
+pub use course::ColumnsMeasured;
+pub use metrics::{ColumnMetrics, ColumnsData, Slot};
+pub use section::Columns;
+
+use samara_lab::family::Family;
+use samara_lab::reference::Arrivals;
+use samara_lab::report::Results;
+use samara_lab::results::Outcome;
+use samara_lab::sweep::LACKS;
+
+/// The family of `[columns]`.
+pub static FAMILY: Family = Family {
+    spec: &section::FAMILY,
+    metrics: metrics::ColumnMetrics::METRICS,
+    runs: course::runs,
+    draw: torture::draw,
+    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    explained_pair: ["batch", "node-wide"],
+    arrivals,
+    lacks: &LACKS,
+    ..Family::BASE
+};
+
+fn arrivals(outcome: &Outcome) -> Option<Arrivals> {
+    let data: Outcome<ColumnsData> = outcome.typed()?;
+    let custody = |slot: &Vec<(u32, Option<f64>)>| slot.iter().filter_map(|(_, ms)| *ms).collect();
+    Some(Arrivals {
+        custody_ms: data.custody_ms.iter().map(custody).collect(),
+        copies: data.metrics.duplication_factor,
+    })
+}

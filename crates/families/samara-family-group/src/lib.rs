@@ -1,0 +1,40 @@
+//! Members of a group that broadcast to each other.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`section`] | keys of `[group]`, their checks, the built-in scenarios |
+//! | [`application`] | what runs on a host around its engine |
+//! | `course` | the plan of a run, its commands, and what it observes |
+//! | [`metrics`], `outcome` | from events to metrics |
+//! | `pages` | sections of a page of results |
+//! | `torture` | scenarios that look for broken promises, and the promises |
+
+pub mod application;
+mod course;
+pub mod metrics;
+mod outcome;
+mod pages;
+pub mod section;
+mod torture;
+
+pub use course::{GroupMeasured, MemberOutcomes, Suspicion};
+pub use metrics::{GatewayFigures, GroupBytes, GroupMetrics};
+pub use outcome::{GroupData, MemberRow};
+pub use section::Group;
+
+use samara_lab::family::Family;
+use samara_lab::report::Results;
+use samara_lab::sweep::LACKS;
+
+/// The family of `[group]`.
+pub static FAMILY: Family = Family {
+    spec: &section::FAMILY,
+    metrics: metrics::GroupMetrics::METRICS,
+    runs: course::runs,
+    has_strict_bounds: false,
+    draw: torture::draw,
+    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    related: outcome::related,
+    lacks: &LACKS,
+    ..Family::BASE
+};

@@ -1,0 +1,292 @@
+//! The section of a scenario with group broadcast.
+
+use samara_engine::PeerIdentity;
+use samara_engine::shape::{Shape, Workload};
+use samara_engine::units::{Size, Span};
+use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring};
+use samara_sim::{Control, Framing, SendBuffer, Transport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use samara_document::Network;
+
+use samara_scenario::family::{FamilySpec, NO_CHANNELS, PartType, ProtocolKind};
+use samara_scenario::keep_one;
+use samara_scenario::{Checks, Scenario, TransportKind};
+
+/// Bytes at the start of a message that identify it, and so its minimum size.
+pub const HEADER_BYTES: usize = 20;
+
+pub static FAMILY: FamilySpec = FamilySpec {
+    section: "group",
+    title: "Members broadcast to each other",
+    docs: "protocols/ring.md",
+    content: PartType::of::<Group>(),
+    nodes_max: MEMBERS_MAX,
+    protocols: &[ProtocolKind::of::<Parameters>("ring")],
+    unused: &[
+        NO_CHANNELS,
+        ("network.topology", "members of a group have links to all others"),
+        ("network.validation_time", "members of a group validate nothing"),
+        ("network.stalled_periods", "members of a group validate nothing"),
+        ("transport.links", "members of a group dial each other"),
+    ],
+    transport: framed,
+    can_leave: true,
+    least_timeout: |scenario| config(scenario).map(|config| config.detection.timeout_min),
+    check,
+    scenarios: samara_scenario::scenarios! {
+        "ring" "2 s",
+        "ring-rounds" "< 1 s",
+        "ring-churn" "3 s",
+        "ring-latency" "5 s",
+        "ring-senders" "5 s",
+        "ring-members" "12 s",
+        "ring-size" "3 s",
+        "ring-switch" "7 s",
+        "ring-hour" "69 s",
+        "ring-federation" "5 s",
+        "ring-federation-churn" "4 s",
+    },
+    ..FamilySpec::BASE
+};
+
+/// Messages that members of a group broadcast to each other. All nodes are members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Group {
+    /// Number of members that broadcast, the first ones. Default: all members.
+    pub senders: Option<u32>,
+    /// Size of a message.
+    pub size: Size,
+    /// Number of messages that each sender broadcasts. Default: 10,000, unless there is a
+    /// `duration`.
+    pub messages: Option<u32>,
+    /// Time for which senders broadcast, in place of a number of messages.
+    pub duration: Option<Span>,
+    /// Messages per second of each sender. Default: as fast as the group accepts them.
+    pub rate: Option<f64>,
+    /// Time from the start of the run to the first message, in which links come up and the group
+    /// forms.
+    pub warm_up: Span,
+    /// Maximum time without a delivery. Then an incomplete run ends.
+    pub patience: Span,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            senders: None,
+            size: Size::from_bytes(8_192),
+            messages: None,
+            duration: None,
+            rate: None,
+            warm_up: Span::from_millis(3_000),
+            patience: Span::from_millis(70_000),
+        }
+    }
+}
+
+/// Default number of messages of a sender.
+const MESSAGES: u32 = 10_000;
+
+impl Group {
+    pub fn senders(&self, members: u32) -> u32 {
+        self.senders.unwrap_or(members)
+    }
+
+    /// Number of messages that each sender broadcasts. `None` if a duration ends the run.
+    pub fn count(&self) -> Option<u32> {
+        match (self.messages, self.duration) {
+            (None, Some(_)) => None,
+            (messages, _) => Some(messages.unwrap_or(MESSAGES)),
+        }
+    }
+
+    /// Time at which senders stop, in nanoseconds of the run. `None` without a duration.
+    pub fn end_nanos(&self) -> Option<u64> {
+        self.duration.map(|duration| self.warm_up.nanos().saturating_add(duration.nanos()))
+    }
+
+    /// The load on the members of a group, for formulas that choose a shape.
+    pub fn workload(&self, network: &Network) -> Workload {
+        Workload {
+            members: network.nodes as usize,
+            senders: self.senders(network.nodes) as usize,
+            message_bytes: self.size.bytes(),
+            // The parameters of the protocol set the size of chunks.
+            chunk_bytes: self.size.bytes(),
+            link_bytes_per_s: network.uplink.bps().min(network.downlink.bps()) as f64 / 8.0,
+            hop_s: network.latency.duration().as_secs_f64(),
+        }
+    }
+
+    /// The load on the leaders of a federation, whose links are those between regions.
+    fn bridge_workload(&self, network: &Network) -> Workload {
+        let regions = network.regions.as_ref();
+        let gateway = regions.and_then(|regions| regions.gateway).unwrap_or(network.uplink);
+        let latencies = regions.into_iter().flat_map(|regions| regions.latency.iter().flatten());
+        let far = latencies.map(|latency| latency.duration()).max();
+        Workload {
+            link_bytes_per_s: gateway.bps().min(network.uplink.bps()) as f64 / 8.0,
+            hop_s: far.unwrap_or(network.latency.duration()).as_secs_f64(),
+            ..self.workload(network)
+        }
+    }
+}
+
+/// The configuration of a member, without seeds; `None` for the plain daisy chain.
+pub fn config(scenario: &Scenario) -> Option<Config> {
+    let group: &Group = scenario.part();
+    scenario.part::<Parameters>().build(group.workload(&scenario.network))
+}
+
+/// The configuration of a member of a federation: of this site, with these other sites and this
+/// configuration of its ring.
+pub fn federated(
+    scenario: &Scenario,
+    site: u16,
+    sites: Vec<(u16, Vec<PeerIdentity>)>,
+    local: Config,
+) -> FederationConfig {
+    let workload = scenario.part::<Group>().bridge_workload(&scenario.network);
+    scenario.part::<Parameters>().federate(site, sites, local, workload)
+}
+
+/// The shape of sending between the leaders of sites in a federation.
+pub fn bridge_shape(scenario: &Scenario) -> Option<Shape> {
+    let sites = scenario.network.regions.as_ref()?.names.len();
+    let others = (1..sites as u16).map(|site| (site, Vec::new())).collect();
+    let local = config(scenario).filter(|_| scenario.part::<Parameters>().federated)?;
+    Some(federated(scenario, 0, others, local).bridge.shape.shape(sites))
+}
+
+/// Configures frames behind their length, which members of a group send over plain TCP. A rate
+/// limit counts them on Ethernet in packets of 1,514 bytes (14 of Ethernet, 20 of IPv4, 32 of TCP
+/// with timestamps). A link needs one round trip to come up.
+fn framed(scenario: &Scenario, transport: &mut Transport) {
+    transport.framing = Framing { small_overhead: 4, large_overhead: 4, lead: 0 };
+    if !matches!(transport.control, Control::Quic(_)) {
+        (transport.mss, transport.header) = (1_448, 66);
+        transport.handshake_round_trips = 1;
+    }
+    if let Control::Tcp(tcp) = &mut transport.control {
+        tcp.send_buffer = SendBuffer::Unsent { bytes: scenario.transport.unsent_bytes() };
+    }
+}
+
+/// Maximum number of members. Every pair of members has a link with heartbeats.
+const MEMBERS_MAX: u32 = 1_024;
+/// Maximum number of deliveries in a run.
+const DELIVERIES_MAX: f64 = 1e10;
+
+fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
+    let group: &Group = scenario.part();
+    let trait_of_members = match scenario.transport.kind {
+        TransportKind::Grpc => Some("use separate frames"),
+        TransportKind::Datagram => Some("do not send lost frames again"),
+        TransportKind::Ideal | TransportKind::Tcp | TransportKind::Quic => None,
+    };
+    if let Some(text) = trait_of_members {
+        let remedy = "use kind = \"tcp\", \"quic\" or \"ideal\"";
+        checks.wrong("transport.kind", format!("members of a group {text}; {remedy}"));
+    }
+    let nodes = scenario.network.nodes;
+    checks.range("group.senders", group.senders(nodes), 1, nodes);
+    check_amount(checks, group, nodes);
+    if group.warm_up.nanos() == 0 {
+        checks.wrong("group.warm_up", "is 0; expected a positive time, since a group needs time to form");
+    }
+    if group.patience.nanos() == 0 {
+        checks.wrong("group.patience", "is 0; expected a positive time, since deliveries take time");
+    }
+    checks.lasts("group.duration", &[group.warm_up, group.duration.unwrap_or_default(), group.patience]);
+    check_ring(checks, scenario, group);
+}
+
+fn check_amount(checks: &mut Checks<'_>, group: &Group, nodes: u32) {
+    if group.messages.is_some() && group.duration.is_some() {
+        let remedy = keep_one("group.duration", "group.messages");
+        checks.wrong("group.duration", format!("is set with a number of messages; {remedy}"));
+    }
+    if let Some(rate) = group.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
+        checks.wrong("group.rate", format!("is {rate}; it must be above 0 messages a second"));
+    }
+    let count = group.count();
+    if count == Some(0) {
+        checks.wrong("group.messages", "is 0; expected at least one message per sender");
+    }
+    if group.duration.is_some_and(|duration| duration.nanos() == 0) {
+        checks.wrong("group.duration", "is 0 s; expected a positive time, such as \"60 s\"");
+    }
+    let deliveries = f64::from(count.unwrap_or(1)) * f64::from(group.senders(nodes)) * f64::from(nodes);
+    if deliveries > DELIVERIES_MAX {
+        let message = format!("need {deliveries} deliveries; allowed are {DELIVERIES_MAX}");
+        checks.wrong("group.messages", message);
+    }
+}
+
+fn check_ring(checks: &mut Checks<'_>, scenario: &Scenario, group: &Group) {
+    let ring: &Parameters = scenario.part();
+    let Some(config) = config(scenario) else {
+        if ring.is_changed() {
+            checks.wrong("protocol", "a plain daisy chain has no parameters; keep only the preset");
+        }
+        checks.sizes("group.size", group.size, HEADER_BYTES as u64, 1 << 20);
+        return;
+    };
+    check_federation(checks, scenario);
+    if let Some(heartbeat) = ring.heartbeat {
+        checks.period("protocol.heartbeat", heartbeat);
+    }
+    if let Some(chunk) = ring.chunk {
+        checks.sizes("protocol.chunk", chunk, HEADER_BYTES as u64, 1 << 20);
+    }
+    let (longest, me) = (config.message_bytes_max as u64, samara_sim::identity_of(0));
+    let possible = if ring.federated {
+        Federation::new(federated(scenario, 0, Vec::new(), config), me).map(drop)
+    } else {
+        Ring::new(config, me).map(drop)
+    };
+    match possible {
+        Ok(()) => checks.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
+        Err(error) => checks.engine(&error, key_of(&error.field)),
+    }
+}
+
+fn check_federation(checks: &mut Checks<'_>, scenario: &Scenario) {
+    let ring: &Parameters = scenario.part();
+    if !ring.federated {
+        let only =
+            [("bridge_shape", ring.bridge_shape.is_some()), ("absent_after", ring.absent_after.is_some())];
+        return checks.refuse("protocol", only, "belongs to federations; add protocol.federated = true");
+    }
+    match &scenario.network.regions {
+        None => {
+            let message = "its sites are regions; add [network.regions]";
+            return checks.wrong("protocol.federated", message);
+        }
+        Some(regions) if regions.names.len() < 2 => {
+            checks.wrong("network.regions", "a federation needs at least two sites");
+        }
+        Some(_) => {}
+    }
+    if ring.preset == Preset::RingTotal {
+        let message = "a federation orders by sender, not totally; use \"ring\"";
+        checks.wrong("protocol.preset", message);
+    }
+}
+
+/// The key in the scenario for a field of the engine's configuration.
+fn key_of(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "shape" => "shape",
+        "chunk_bytes" => "chunk",
+        "batch_bytes" => "batch",
+        "hop_window_bytes" => "hop_window",
+        "window" => "window_min",
+        "own_queue_bytes" => "own_queue",
+        "detection" | "detection.heartbeat" => "heartbeat",
+        _ => return None,
+    })
+}

@@ -1,0 +1,37 @@
+//! A stream of messages, each published by a node drawn at random.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`section`] | keys of `[messages]`, their checks, the built-in scenarios |
+//! | [`application`] | what runs on a host around its engine |
+//! | `course` | the plan of a run, its commands, and what it observes |
+//! | [`measure`], [`metrics`] | from events to metrics |
+//! | `pages` | sections of a page of results |
+//! | `torture` | scenarios that look for broken promises, and the promises |
+
+pub mod application;
+mod course;
+pub mod measure;
+pub mod metrics;
+mod pages;
+pub mod section;
+mod torture;
+
+pub use course::{MessagesMeasured, Plan};
+pub use metrics::{MessageMetrics, MessagesData};
+pub use section::Messages;
+
+use samara_lab::family::Family;
+use samara_lab::report::Results;
+use samara_lab::sweep::LACKS;
+
+/// The family of `[messages]`.
+pub static FAMILY: Family = Family {
+    spec: &section::FAMILY,
+    metrics: metrics::MessageMetrics::METRICS,
+    runs: course::runs,
+    draw: torture::draw,
+    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    lacks: &LACKS,
+    ..Family::BASE
+};

@@ -1,0 +1,47 @@
+//! Teams that mix batches of payloads.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`section`] | keys of `[mix]`, their checks, the built-in scenarios |
+//! | [`application`] | what runs on a host around its engine |
+//! | `course` | the plan of a run, its commands, and what it observes |
+//! | [`measure`], [`metrics`], `outcome`, `bound` | from events to metrics |
+//! | `paths` | the way of each batch, for `samara explain` |
+//! | `calibrate` | the times of work on this machine |
+//! | `pages` | sections of a page of results |
+//! | `torture` | scenarios that look for broken promises, and the promises |
+
+pub mod application;
+mod bound;
+pub mod calibrate;
+mod course;
+pub mod measure;
+pub mod metrics;
+mod outcome;
+mod pages;
+mod paths;
+pub mod section;
+mod torture;
+
+pub use course::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
+pub use metrics::{MixMetrics, mix_metrics};
+pub use outcome::MixData;
+pub use section::Mix;
+
+use samara_lab::family::{Calibration, Family, Runs};
+use samara_lab::report::Results;
+use samara_lab::sweep::LACKS;
+
+/// The family of `[mix]`.
+pub static FAMILY: Family = Family {
+    spec: &section::FAMILY,
+    metrics: metrics::MixMetrics::METRICS,
+    runs: |_| Runs::of::<course::Teams>().with_alone(course::run),
+    has_strict_bounds: false,
+    calibration: Calibration { is_wanted: section::wants_costs, measure: calibrate::measure },
+    draw: torture::draw,
+    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    related: outcome::related,
+    lacks: &LACKS,
+    ..Family::BASE
+};

@@ -1,0 +1,205 @@
+//! `[protocol]` of publish-subscribe: GossipSub and the baselines, their checks, and the
+//! configurations of engines.
+
+use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
+use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::units::Span;
+use samara_gossipsub::config::{Parameters, expected_of, key_of};
+use samara_scenario::family::{Followers, ProtocolKind};
+use samara_scenario::{Checks, Scenario};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Protocol that sends every message to all neighbours.
+pub const FLOODSUB: &str = "floodsub";
+/// Protocol that sends every message along a tree, and announces it on all other links.
+pub const PLUMTREE: &str = "plumtree";
+/// Protocol that sends every message to some random neighbours.
+pub const RANDOMSUB: &str = "randomsub";
+/// GossipSub, for the list of a family's protocols.
+pub const GOSSIPSUB: ProtocolKind = ProtocolKind {
+    set_policies: |scenario, policies| {
+        if let Some(parameters) = scenario.find_mut::<Parameters>() {
+            parameters.policies = policies.clone();
+        }
+    },
+    followers: |scenario| {
+        let parameters = scenario.find::<Parameters>()?;
+        let moves = match (parameters.degree, parameters.degree_low) {
+            (Some(degree), _) => format!("protocol.degree = {degree} moves"),
+            (None, low) => format!("protocol.degree_low = {} moves", low.unwrap_or_default()),
+        };
+        let values = parameters.followers().into_iter().map(|(key, value)| (key, value.to_string()));
+        Some(Followers {
+            cause: format!("{moves} the sizes that are not set, in the ratios of the preset"),
+            values: values.collect(),
+        })
+    },
+    heartbeat: |scenario| scenario.find::<Parameters>()?.heartbeat,
+    ..ProtocolKind::of::<Parameters>("gossipsub")
+};
+
+/// Declares the parameters of a baseline: its own keys, and those of how its nodes send. Flattened
+/// tables would accept unknown keys.
+macro_rules! baseline {
+    ($(#[$doc:meta])* $Name:ident { $($own:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $Name {
+            $($own)*
+            /// Order of the copies of published messages.
+            pub schedule_publish: Option<ScheduleSpec>,
+            /// Order of the copies of forwarded messages.
+            pub schedule_forward: Option<ScheduleSpec>,
+            /// Whether a node withdraws owed copies when the peer turns out to have the message.
+            /// Default: true.
+            pub withdraw: Option<bool>,
+            /// Whether each link drains its own queue, or one order covers all links.
+            pub dispatch: Option<Dispatch>,
+        }
+
+        impl $Name {
+            /// Returns the parameters that all baselines have.
+            pub fn sending(&self) -> FloodParameters {
+                FloodParameters {
+                    schedule_publish: self.schedule_publish.clone(),
+                    schedule_forward: self.schedule_forward.clone(),
+                    withdraw: self.withdraw,
+                    dispatch: self.dispatch,
+                }
+            }
+        }
+    };
+}
+
+baseline! {
+    /// How nodes of FloodSub send.
+    FloodParameters {}
+}
+
+baseline! {
+    /// The tree of Plumtree, and how its nodes send.
+    PlumtreeParameters {
+        /// Number of hops by which a lazy path must be shorter to replace an eager one. 0 disables
+        /// this.
+        pub optimization_threshold: Option<u32>,
+        /// Time that a node waits for an announced message before it requests it.
+        pub graft_timeout: Option<Span>,
+    }
+}
+
+/// Returns how nodes of FloodSub or Plumtree send; `None` for other protocols.
+pub fn baseline_sending(scenario: &Scenario) -> Option<FloodParameters> {
+    let plumtree = || scenario.find::<PlumtreeParameters>().map(PlumtreeParameters::sending);
+    scenario.find::<FloodParameters>().map(FloodParameters::sending).or_else(plumtree)
+}
+
+/// Returns how a node sends. `report_duplicates` asks for an event for each further copy.
+fn common(default: Common, sending: &FloodParameters, report_duplicates: bool) -> Common {
+    let build = |spec: &Option<ScheduleSpec>| {
+        spec.as_ref().map_or(Schedule::default(), |spec| spec.build(None, &Policies::default()))
+    };
+    Common {
+        withdraw: sending.withdraw.unwrap_or(default.withdraw),
+        dispatch: sending.dispatch.unwrap_or(default.dispatch),
+        schedule_own: build(&sending.schedule_publish),
+        schedule_forwarded: build(&sending.schedule_forward),
+        report_duplicates,
+        ..default
+    }
+}
+
+/// Returns the configuration of FloodSub. `report_duplicates` asks for an event for each further copy.
+pub fn pubsub(sending: &FloodParameters, report_duplicates: bool) -> PubSubConfig {
+    let config = PubSubConfig::default();
+    PubSubConfig { common: common(config.common, sending, report_duplicates), ..config }
+}
+
+/// Returns the configuration of Plumtree, as [`pubsub`].
+pub fn plumtree(parameters: &PlumtreeParameters, report_duplicates: bool) -> PlumtreeConfig {
+    let mut config = PlumtreeConfig::default();
+    if let Some(hops) = parameters.optimization_threshold {
+        config.optimization_threshold = (hops > 0).then_some(hops);
+    }
+    if let Some(timeout) = parameters.graft_timeout {
+        config.graft_timeout = timeout.duration();
+    }
+    PlumtreeConfig { common: common(config.common, &parameters.sending(), report_duplicates), ..config }
+}
+
+/// Checks `[protocol]` of GossipSub and of the baselines. `has_observer`: a node reports arrivals to the
+/// publisher.
+pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
+    if let Some(baseline) = baseline_sending(scenario) {
+        let schedules = [&baseline.schedule_publish, &baseline.schedule_forward];
+        check_schedules(checks, has_observer, schedules, &Policies::default());
+    }
+    let Some(gossipsub) = scenario.find::<Parameters>() else { return };
+    let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
+    check_schedules(checks, has_observer, schedules, &gossipsub.policies);
+    let config = gossipsub.build(None);
+    checks.period("protocol.heartbeat", Span::from_nanos(config.heartbeat_interval.as_nanos() as u64));
+    if scenario.transport.node_limit.is_some() {
+        let is_ordered = config.sending.dispatch == Dispatch::Node;
+        if !is_ordered || !scenario.network.uplink_queue.is_behind() {
+            let message = "needs one order over all links and a queue behind the sockets; set \
+                           protocol.dispatch = \"node\" and network.uplink_queue";
+            checks.wrong("transport.node_limit", message);
+        }
+    }
+    if let Err(mut error) = config.validate() {
+        error.expected = expected_of(&error).into();
+        checks.engine(&error, key_of(&error.field));
+    }
+}
+
+fn check_schedules(
+    checks: &mut Checks<'_>,
+    has_observer: bool,
+    schedules: [&Option<ScheduleSpec>; 2],
+    policies: &Policies,
+) {
+    let keys = ["protocol.schedule_publish", "protocol.schedule_forward"];
+    for (key, spec) in keys.into_iter().zip(schedules) {
+        let Some(spec) = spec else { continue };
+        let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
+        let plain = kinds.contains(&spec.kind);
+        if plain && (spec.shuffle || spec.peers.is_some()) {
+            checks.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback");
+        }
+        if spec.timeout.is_some() && spec.kind != ScheduleKind::Staggered {
+            checks.wrong(key, "timeout belongs to the kind staggered");
+        }
+        if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
+            checks.wrong(key, "source and cap belong to the kind feedback");
+        }
+        check_policy(checks, key, spec, policies);
+        if spec.source == Some(SourceKind::Observer) && !has_observer {
+            checks.wrong(key, "source = \"observer\" needs columns.observer = true");
+        }
+    }
+}
+
+/// Checks that a policy exists in the program, since a scenario cannot contain one.
+fn check_policy(checks: &mut Checks<'_>, key: &str, spec: &ScheduleSpec, policies: &Policies) {
+    let names: Vec<&str> = policies.names().collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let key = &format!("{key}.policy");
+    match (&spec.policy, spec.kind) {
+        (Some(name), ScheduleKind::Custom) if !names.contains(&name.as_str()) => {
+            let how = "policies are code that runs a scenario: in Python, samara.run(..., policies={\"NAME\": CLASS})";
+            checks.wrong(key, format!("is \"{name}\"; known policies: {there}; {how}"));
+        }
+        (None, ScheduleKind::Custom) => {
+            checks.wrong(
+                key,
+                format!("is missing; kind = \"custom\" needs the name of a policy; known policies: {there}"),
+            );
+        }
+        (Some(_), kind) if kind != ScheduleKind::Custom => {
+            checks.wrong(key, "belongs to the kind custom");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,199 @@
+//! Expectations about the results, which make a scenario a regression test.
+
+use samara_engine::units::{Rate, Share, Size, Span};
+use samara_report::words::percent;
+use samara_scenario::Loaded;
+use serde_json::Value;
+
+use crate::family;
+use crate::metric::{declared, has_value, is_distribution, unit, unit_in};
+use crate::report::grouped;
+
+/// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// The run that it applies to; all runs if `None`.
+    pub run: Option<String>,
+    /// The dotted path of the metric.
+    pub metric: String,
+    holds: Holds,
+    /// The limit in the unit of the metric.
+    limit: f64,
+    unit: &'static str,
+    text: String,
+    counts: bool,
+}
+
+/// Returns true if a value holds against a limit.
+type Holds = fn(f64, f64) -> bool;
+
+/// Signs of comparisons; longer signs come first.
+const SIGNS: [(&str, Holds); 5] = [
+    ("<=", |found, limit| found <= limit),
+    (">=", |found, limit| found >= limit),
+    ("==", |found, limit| (found - limit).abs() <= 1e-9 * limit.abs().max(1.0)),
+    ("<", |found, limit| found < limit),
+    (">", |found, limit| found > limit),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpectationResult {
+    pub run: String,
+    /// The expectation in words.
+    pub expected: String,
+    /// The value of the metric; `None` if there is no such metric.
+    pub found: Option<f64>,
+    pub unit: &'static str,
+    pub holds: bool,
+    /// False if it describes a built-in scenario of which keys were changed: it is shown, but is no
+    /// failure.
+    pub counts: bool,
+    /// The metric `incomplete`, if the value leaves these out: times are those of what arrived.
+    pub left_out: u64,
+}
+
+impl ExpectationResult {
+    pub fn fails(&self) -> bool {
+        self.counts && !self.holds
+    }
+
+    /// Returns the line on pages and in a terminal: with ✓, ✗, or – if it does not hold and does not
+    /// count.
+    pub fn line(&self) -> String {
+        let Self { run, expected, .. } = self;
+        match (self.holds, self.counts) {
+            (true, _) if self.left_out > 0 => {
+                format!("✓ {run}: {expected} for what arrived (incomplete: {})", self.left_out)
+            }
+            (true, _) => format!("✓ {run}: {expected}"),
+            (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),
+            (false, false) => format!("– {run}: {expected}, here {}", self.written()),
+        }
+    }
+
+    /// Returns the lines of several results, each once for all seeds and points. An expectation that
+    /// does not count has one line for all runs that do not meet it.
+    pub fn lines<'a>(results: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
+        let key = |result: &&Self| match result.holds || result.counts {
+            true => result.line(),
+            false => format!("– {}: not met", result.expected),
+        };
+        let line = |(key, group): (String, Vec<&Self>)| match group.as_slice() {
+            [one] => one.line(),
+            several => format!("{key} ({} runs)", several.len()),
+        };
+        grouped(results, key).into_iter().map(line).collect()
+    }
+
+    pub fn written(&self) -> String {
+        match self.found {
+            None => "not measured".to_owned(),
+            Some(found) if self.unit == "share" => percent(found, 2),
+            Some(found) => format!("{} {}", (found * 1e4).round() / 1e4, self.unit).trim_end().to_owned(),
+        }
+    }
+}
+
+impl Expectation {
+    /// Returns the expectations of a scenario, without those that need a run that is not selected.
+    /// Commas separate several comparisons of one metric.
+    pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
+        let parse = |(key, text): (&String, &String)| {
+            known(loaded, key).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))?;
+            let counts = !loaded.advisory.contains(key);
+            let own = |parsed: &Self| unit_in(family::of(&loaded.scenario), &parsed.metric);
+            let one = |one| Self::parse(key, one).map(|parsed| Self { counts, unit: own(&parsed), ..parsed });
+            let all: Result<Vec<Self>, String> = text.split(',').map(one).collect();
+            all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+        };
+        let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
+        let first = loaded.scenario.runs.first();
+        let has_first = first.is_none_or(|first| loaded.points.iter().any(|point| point.run == first.name));
+        let beside_first = family::of(&loaded.scenario).beside_first;
+        let is_measured = |one: &Self| has_first || !beside_first.contains(&one.metric.as_str());
+        Ok(all.into_iter().flatten().filter(is_measured).collect())
+    }
+
+    pub fn parse(key: &str, text: &str) -> Result<Self, String> {
+        let (run, metric) = run_and_metric(key);
+        let text = text.trim();
+        let sign = SIGNS.iter().find_map(|(sign, holds)| Some((*holds, text.strip_prefix(sign)?.trim())));
+        let (holds, rest) = sign.ok_or_else(|| {
+            let example = match unit(metric) {
+                "ms" | "s" => "< 4 s",
+                "bytes" => "< 5 MB",
+                "bit/s" => "> 5 Mbit/s",
+                "share" => ">= 99 %",
+                _ => "<= 20",
+            };
+            format!("\"{text}\" does not start with <, <=, ==, >= or >; expected for example \"{example}\"")
+        })?;
+        let limit = limit(metric, rest)?;
+        let (run, unit) = (run.map(str::to_owned), unit(metric));
+        Ok(Self { run, metric: metric.to_owned(), holds, limit, unit, text: text.to_owned(), counts: true })
+    }
+
+    /// Checks the metrics of a run; `None` if the expectation applies to another run.
+    pub fn check(&self, run: &str, metrics: &Value) -> Option<ExpectationResult> {
+        if self.run.as_deref().is_some_and(|wanted| wanted != run) {
+            return None;
+        }
+        let found = figure_of(metrics, &self.metric);
+        let holds = found.is_some_and(|found| (self.holds)(found, self.limit));
+        let expected = format!("{} {}", self.metric, self.text);
+        let incomplete = metrics.get("incomplete").and_then(Value::as_u64).unwrap_or(0);
+        let left_out = if is_distribution(&self.metric) { incomplete } else { 0 };
+        let (run, unit, counts) = (run.to_owned(), self.unit, self.counts);
+        Some(ExpectationResult { run, expected, found, unit, holds, counts, left_out })
+    }
+}
+
+/// Splits `RUN:METRIC` into the run, if there is one, and the metric.
+pub(crate) fn run_and_metric(key: &str) -> (Option<&str>, &str) {
+    key.split_once(':').map_or((None, key), |(run, metric)| (Some(run.trim()), metric.trim()))
+}
+
+/// Checks that the run and the metric of an expectation exist.
+fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
+    let (run, metric) = run_and_metric(key);
+    let name = &loaded.scenario.scenario.name;
+    let runs: Vec<&str> = match loaded.scenario.runs.as_slice() {
+        [] => vec![name],
+        runs => runs.iter().map(|run| run.name.as_str()).collect(),
+    };
+    if let Some(run) = run.filter(|run| !runs.contains(run)) {
+        return Err(format!("there is no run \"{run}\"; the runs are {}", runs.join(", ")));
+    }
+    declared(metric, Some(family::of(&loaded.scenario)))?;
+    has_value(metric)
+}
+
+/// Returns the value at a path, for example `time_to_custody_ms.p95`.
+pub(crate) fn figure_of(metrics: &Value, path: &str) -> Option<f64> {
+    path.split('.').try_fold(metrics, |value, part| value.get(part)).and_then(Value::as_f64)
+}
+
+/// Parses a limit with its unit. Returns it in the unit of the metric. Zero needs no unit, and neither
+/// do shares and counts.
+pub fn limit(metric: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (unit(metric), number) {
+        (_, Some(0.0)) => Ok(0.0),
+        ("ms", _) => Span::parse(text).map(Span::millis_f64),
+        ("s", _) => Span::parse(text).map(|span| span.millis_f64() / 1000.0),
+        ("bytes", _) => Size::parse(text).map(|size| size.bytes() as f64),
+        ("bit/s", _) => Rate::parse(text).map(|rate| rate.bps() as f64),
+        ("share", Some(number)) if number > 1.0 => {
+            Err(format!("\"{text}\" is more than 1; write \"{text} %\", or a share from 0 to 1"))
+        }
+        (_, Some(number)) => Ok(number),
+        ("share", None) => Share::parse(text).map(Share::fraction),
+        (unit, None) => {
+            let plain = text.strip_suffix(unit).filter(|_| !unit.is_empty());
+            let of = if unit.is_empty() { String::new() } else { format!(", the number of {unit}") };
+            plain
+                .and_then(|number| number.trim().parse().ok())
+                .ok_or_else(|| format!("\"{text}\" is not a number; expected one such as \"20\"{of}"))
+        }
+    }
+}

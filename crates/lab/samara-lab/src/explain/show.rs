@@ -1,0 +1,188 @@
+//! The text and the JSON of `samara explain`.
+
+use std::collections::HashMap;
+
+use samara_sim::{Cause, Compact, Parts};
+use serde_json::{Value, json};
+
+use super::{PathRow, SavedPaths};
+
+/// The deliveries to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// This many of the slowest.
+    Slowest(usize),
+    /// All at a node, the slowest first.
+    Node(u32),
+    /// All of an item, the slowest first.
+    Item(u64),
+}
+
+/// The causes of a run: mean, share, and the number of deliveries whose largest part it is.
+struct CauseRow {
+    cause: Cause,
+    mean_ms: f64,
+    share: f64,
+    first_of: usize,
+}
+
+/// Returns the causes of all paths, the largest first.
+fn causes(rows: &[PathRow]) -> Vec<CauseRow> {
+    let mut sum = Parts::default();
+    let mut first_of = [0; Cause::COUNT];
+    for row in rows {
+        sum += &row.parts;
+        let first = row.parts.iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
+        first.into_iter().for_each(|(cause, _)| first_of[cause as usize] += 1);
+    }
+    let (count, total) = (rows.len().max(1) as f64, sum.total().max(1) as f64);
+    let mut causes: Vec<CauseRow> = sum
+        .iter()
+        .map(|(cause, nanos)| CauseRow {
+            cause,
+            mean_ms: nanos as f64 / count / 1e6,
+            share: nanos as f64 / total,
+            first_of: first_of[cause as usize],
+        })
+        .collect();
+    causes.sort_by(|a, b| b.mean_ms.total_cmp(&a.mean_ms));
+    causes
+}
+
+fn selected(rows: &[PathRow], shown: Shown) -> Vec<&PathRow> {
+    let is_shown = |row: &&PathRow| match shown {
+        Shown::Slowest(_) => true,
+        Shown::Node(node) => row.node == node,
+        Shown::Item(item) => row.item == item,
+    };
+    let mut selected: Vec<&PathRow> = rows.iter().filter(|row| row.is_delivery).filter(is_shown).collect();
+    selected.sort_by_key(|row| (std::cmp::Reverse(row.nanos), row.node, row.item));
+    if let Shown::Slowest(count) = shown {
+        selected.truncate(count);
+    }
+    selected
+}
+
+/// The rows by node and item.
+struct ByPlace<'a>(HashMap<(u32, u64), Vec<&'a PathRow>>);
+
+impl<'a> ByPlace<'a> {
+    fn of(rows: &'a [PathRow]) -> Self {
+        let mut by_place = HashMap::<_, Vec<_>>::new();
+        rows.iter().for_each(|row| by_place.entry((row.node, row.item)).or_default().push(row));
+        Self(by_place)
+    }
+
+    /// Returns the hops of a path from the publisher on.
+    fn hops(&self, row: &'a PathRow) -> Vec<&'a PathRow> {
+        let mut path = vec![row];
+        let mut last = row;
+        while last.hops > 1
+            && let Some(rows) = self.0.get(&(last.from, last.item))
+            && path.len() < row.hops as usize
+        {
+            // A path that passes a node twice has several rows there.
+            let is_before = |row: &&&PathRow| row.nanos == last.since_nanos;
+            let Some(before) = rows.iter().find(is_before).or(rows.first()) else { break };
+            path.push(before);
+            last = before;
+        }
+        path.reverse();
+        path
+    }
+}
+
+/// Returns the causes of a part, the largest first: "latency 50.0 ms, ...". Causes that would have
+/// 0.0 ms are left out.
+fn listed(parts: &Compact) -> String {
+    let mut parts: Vec<(Cause, u64)> = parts.iter().filter(|(_, nanos)| *nanos >= 50_000).collect();
+    parts.sort_by_key(|(_, nanos)| std::cmp::Reverse(*nanos));
+    let named = parts.iter().map(|(cause, nanos)| format!("{} {:.1} ms", name(*cause), *nanos as f64 / 1e6));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn name(cause: Cause) -> String {
+    cause.label().replace('_', " ")
+}
+
+/// Returns the explanation of all runs as text.
+pub fn show(runs: &[SavedPaths], shown: Shown) -> String {
+    runs.iter().map(|run| text(run, shown)).collect::<Vec<_>>().join("\n")
+}
+
+fn text(run: &SavedPaths, shown: Shown) -> String {
+    let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
+    let sample = match run.every {
+        1 => String::new(),
+        every => format!(", one of {every} items"),
+    };
+    let seed = run.parameters.get("seed").map(|seed| format!(", seed {seed}")).unwrap_or_default();
+    let mut text = format!(
+        "{}{seed}: {} deliveries{sample}; means over the {} that end the time of the main metric\n",
+        run.run,
+        run.rows.iter().filter(|row| row.is_delivery).count(),
+        last.len()
+    );
+    text += &format!("  {:<22}{:>10}{:>8}{:>10}\n", "cause", "mean ms", "share", "first of");
+    for row in causes(&last) {
+        text += &format!(
+            "  {:<22}{:>10.2}{:>6.1} %{:>10}\n",
+            name(row.cause),
+            row.mean_ms,
+            row.share * 100.0,
+            row.first_of
+        );
+    }
+    let by_place = ByPlace::of(&run.rows);
+    for row in selected(&run.rows, shown) {
+        text += &format!(
+            "\n  item {} at node {} after {:.1} ms: {}\n",
+            row.item,
+            row.node,
+            row.nanos as f64 / 1e6,
+            listed(&row.parts)
+        );
+        for hop in by_place.hops(row) {
+            text += &format!(
+                "    {:>10.1} ms  {} -> {}: {}\n",
+                hop.since_nanos as f64 / 1e6,
+                hop.from,
+                hop.node,
+                listed(&hop.hop)
+            );
+        }
+    }
+    text
+}
+
+pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
+    let parts = |parts: &Compact| -> Value {
+        parts
+            .iter()
+            .map(|(cause, nanos)| (cause.label().to_owned(), Value::from(nanos)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let of_run = |run: &SavedPaths| {
+        let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
+        let by_place = ByPlace::of(&run.rows);
+        let path = |row: &PathRow| {
+            let hop = |hop: &&PathRow| {
+                json!({"from": hop.from, "to": hop.node, "since_ns": hop.since_nanos, "at_ns": hop.nanos,
+                       "parts_ns": parts(&hop.hop)})
+            };
+            json!({"item": row.item, "node": row.node, "publisher": row.publisher,
+                   "delivery_latency_ns": row.nanos, "parts_ns": parts(&row.parts),
+                   "path": by_place.hops(row).iter().map(hop).collect::<Vec<_>>()})
+        };
+        let cause = |row: &CauseRow| {
+            json!({"cause": row.cause.label(), "mean_ms": row.mean_ms, "share": row.share,
+                   "first_of": row.first_of})
+        };
+        json!({"run": run.run, "parameters": run.parameters, "every": run.every,
+               "deliveries": run.rows.iter().filter(|row| row.is_delivery).count(),
+               "causes": causes(&last).iter().map(cause).collect::<Vec<_>>(),
+               "paths": selected(&run.rows, shown).into_iter().map(path).collect::<Vec<_>>()})
+    };
+    json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()})
+}

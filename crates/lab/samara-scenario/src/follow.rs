@@ -1,0 +1,121 @@
+//! Values that nobody has set and that follow others: notes that say so, and their place in the text
+//! of a scenario.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use samara_document::keys::{get, remove, set_key};
+use samara_document::{Network, Topology, TopologyKind};
+
+use crate::family::Followers;
+use crate::resolve::KEYS_OF_KINDS;
+use crate::{Point, Scenario};
+
+/// The key of a topology that has this kind, and its value.
+fn links(topology: &mut Topology, kind: TopologyKind) -> Option<(&'static str, &mut u32)> {
+    let (_, key) = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind)?;
+    let value = match kind {
+        TopologyKind::RandomRegular => &mut topology.degree,
+        TopologyKind::RandomDials => &mut topology.dials,
+        TopologyKind::BarabasiAlbert => &mut topology.attachments,
+        TopologyKind::FullMesh | TopologyKind::Ring | TopologyKind::File => return None,
+    };
+    Some((key, value))
+}
+
+/// Limits a number of links that the scenario does not set to that of the other hosts. Returns a note
+/// if it was larger.
+pub(crate) fn limit_links(scenario: &mut Scenario, given: &toml::Table) -> Option<String> {
+    let (nodes, kind) = (scenario.network.nodes, scenario.network.topology.kind);
+    if !scenario.family().has_topology() {
+        return None;
+    }
+    let (key, value) = links(&mut scenario.network.topology, kind)?;
+    let most = nodes.saturating_sub(1).max(1);
+    if *value <= most || get(given, key).is_some() {
+        return None;
+    }
+    let before = std::mem::replace(value, most);
+    Some(format!("{key} is {most} in place of {before}: there are {nodes} nodes"))
+}
+
+/// Puts the limited numbers of links of the points into the table of their scenario. If points have
+/// different ones, the table has none, so that each point finds its own again.
+pub(crate) fn write_links(written: &mut toml::Table, points: &[Point]) {
+    for (kind, key) in KEYS_OF_KINDS {
+        let value = |network: &Network| {
+            let mut topology = network.topology.clone();
+            links(&mut topology, kind).map(|(_, value)| *value)
+        };
+        let default = value(&Network::default()).map(i64::from);
+        if get(written, key).and_then(toml::Value::as_integer) != default {
+            continue;
+        }
+        let of_points: BTreeSet<Option<u32>> =
+            points.iter().map(|point| value(&point.scenario.network)).collect();
+        match of_points.first().copied().flatten() {
+            Some(one) if of_points.len() == 1 => drop(set_key(written, key, i64::from(one).into())),
+            _ => remove(written, key),
+        }
+    }
+}
+
+/// The keys of `[protocol]` that follow others, with their values: `degree_low = 9, degree_out = 3`.
+fn followers(scenario: &Scenario) -> Option<(String, String)> {
+    let Followers { cause, values } = (scenario.selected.protocol_kind().followers)(scenario)?;
+    let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    (!values.is_empty()).then(|| (cause, values.join(", ")))
+}
+
+fn sizes(scenario: &Scenario) -> Option<String> {
+    followers(scenario).map(|(_, values)| values)
+}
+
+/// Says which values of a protocol follow those that the scenario sets.
+pub(crate) fn moved_sizes(scenario: &Scenario) -> Option<String> {
+    followers(scenario).map(|(cause, values)| format!("{cause}: {values}"))
+}
+
+/// Renders the table of a scenario section by section, with the sizes of a mesh that follow others as
+/// comments before `[protocol]`, and before runs that have others.
+pub(crate) fn text(
+    written: toml::Table,
+    scenario: &Scenario,
+    points: &[Point],
+) -> Result<String, toml::ser::Error> {
+    let own = sizes(scenario);
+    // The first point of each run. A search for each would take quadratic time.
+    let mut first: BTreeMap<&str, &Point> = BTreeMap::new();
+    for point in points {
+        first.entry(&point.run).or_insert(point);
+    }
+    let of_run = |run: &toml::Value| {
+        let point = first.get(run.get("name").and_then(toml::Value::as_str)?)?;
+        sizes(&point.scenario).filter(|sizes| Some(sizes) != own.as_ref())
+    };
+    let mut chunks = Vec::new();
+    for (section, value) in written {
+        match value {
+            toml::Value::Array(runs) if section == "run" => {
+                chunks.extend(
+                    runs.into_iter()
+                        .map(|run| (section.clone(), of_run(&run), toml::Value::Array(vec![run]))),
+                );
+            }
+            value => {
+                let sizes = own.clone().filter(|_| section == "protocol");
+                chunks.push((section, sizes, value));
+            }
+        }
+    }
+    let mut text = String::new();
+    for (section, sizes, value) in chunks {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        if let Some(sizes) = sizes {
+            text += &format!("# Also in effect: {sizes}\n");
+        }
+        text += &toml::to_string(&toml::Table::from_iter([(section, value)]))?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,368 @@
+//! The content of a scenario file: the network, the transport, the protocol, the workload, and the
+//! variants to compare.
+//!
+//! The file is TOML. [`load()`] applies `--set key=value`, checks it, and turns each compared run
+//! (and each point of a sweep) into a separate [`Scenario`]. `samara schema` prints the JSON Schema
+//! of [`Scenario`].
+
+mod builtin;
+mod check;
+pub mod family;
+mod follow;
+mod hints;
+mod load;
+mod published;
+mod resolve;
+mod transport;
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use samara_document::{Network, from_table, unknown_key};
+use samara_engine::units::{Share, Span};
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+pub use builtin::{Builtin, builtin, builtins};
+pub use check::{Checks, keep_one};
+pub use load::{
+    Change, Loaded, Origin, Overrides, POINTS_MAX, Point, TEXT_BYTES_MAX, check_text, load, load_source,
+    load_with,
+};
+pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
+pub use resolve::{latency, losses};
+pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
+
+/// A scenario file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Scenario")]
+pub struct Scenario {
+    /// Name, title and description of the scenario.
+    #[serde(default)]
+    pub scenario: About,
+    /// Hosts, links between them, and the network in between.
+    #[serde(default)]
+    pub network: Network,
+    /// Transport of frames over links.
+    #[serde(default)]
+    pub transport: TransportSpec,
+    /// The experiment's section, and the protocol with its parameters.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub selected: family::Selected,
+    /// Faults of hosts during the run.
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub faults: Vec<Fault>,
+    /// The compared variants. Without any, the scenario itself is the only run.
+    #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub runs: Vec<RunSpec>,
+    /// Keys that vary, combined with every run.
+    pub sweep: Option<Sweep>,
+    /// Measurements of real networks, shown beside each run: files of arrivals, by the name of the
+    /// run. A path relative to the scenario file, or `builtin:` and the name of a data file of
+    /// Samara.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub reference: BTreeMap<String, Vec<String>>,
+    /// Values that others have published or measured, shown beside the results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub published: Vec<PublishedFigure>,
+    /// Expectations of the results: the path of a metric and a comparison, for example
+    /// `"time_to_custody_ms.p95" = "< 4 s"`. A run before the metric, as in `run:`, restricts it to
+    /// this run. Commas separate several comparisons.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub expect: IndexMap<String, String>,
+}
+
+/// The sections that all families share.
+const COMMON: [&str; 10] = [
+    "scenario",
+    "network",
+    "transport",
+    "protocol",
+    "fault",
+    "run",
+    "sweep",
+    "reference",
+    "published",
+    "expect",
+];
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// The dotted key (empty for the whole scenario), and the problem.
+    pub(crate) fn from_table(table: &toml::Table) -> Result<Self, (String, String)> {
+        let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
+        let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+            let has_experiment = table.keys().any(|key| sections.contains(&key.as_str()));
+            let own = if has_experiment || !table[key].is_table() {
+                ""
+            } else {
+                "; the section of an experiment of your own needs the program that has it"
+            };
+            return Err((key.clone(), unknown_key(key, &known) + own));
+        }
+        let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
+        let common = table.iter().filter(|(key, _)| is_common(key));
+        let common = common.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut scenario: Self = from_table(&common)?;
+        scenario.selected = family::select(table)?;
+        Ok(scenario)
+    }
+
+    /// The scenario in the form of its file, with all defaults.
+    ///
+    /// # Errors
+    /// A value is outside of the range of TOML, such as a number above `i64::MAX`.
+    pub fn to_toml(&self) -> Result<toml::Table, String> {
+        let common = toml::Table::try_from(self).map_err(|error| error.to_string())?;
+        let own = self.selected.sections().map_err(|error| error.to_string())?;
+        let mut own = Some(own.map(|(section, table)| (section.to_owned(), table.into())));
+        let mut written = toml::Table::new();
+        for (section, value) in common {
+            let is_last_before = section == "transport";
+            written.insert(section, value);
+            if is_last_before {
+                written.extend(own.take().into_iter().flatten());
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// The JSON Schema of scenario files of all families.
+pub fn schema() -> serde_json::Value {
+    let mut generator = schemars::SchemaGenerator::default();
+    let mut schema = Scenario::json_schema(&mut generator);
+    family::add_to_schema(&mut schema, &mut generator);
+    let dialect = generator.settings().meta_schema.as_ref().map(|uri| uri.to_string());
+    if let Some(dialect) = dialect {
+        schema.insert("$schema".to_owned(), dialect.into());
+    }
+    schema.insert("$defs".to_owned(), generator.take_definitions(true).into());
+    RecursiveTransform(without_absent_defaults).transform(&mut schema);
+    schema.to_value()
+}
+
+/// Removes absent keys from the defaults of a schema, as scenarios have them: TOML has no null.
+fn without_absent_defaults(schema: &mut Schema) {
+    fn without_nulls(value: &mut serde_json::Value) {
+        if let Some(table) = value.as_object_mut() {
+            table.retain(|_, value| !value.is_null());
+            table.values_mut().for_each(without_nulls);
+        }
+    }
+    if let Some(schema) = schema.as_object_mut()
+        && let Some(default) = schema.get_mut("default")
+    {
+        without_nulls(default);
+        if default.is_null() {
+            schema.shift_remove("default");
+        }
+    }
+}
+
+/// Converts a value of a scenario to JSON.
+pub fn json(value: &toml::Value) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Name, title and description of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct About {
+    /// Name in results: letters, digits, `-` and `_`. Default: the name of the file without its
+    /// extension.
+    pub name: String,
+    /// One line for lists and headings. Default: the name.
+    pub title: String,
+    /// Contents and sources of the scenario.
+    pub description: String,
+    /// Seeds of repeated runs. Results are means over them.
+    pub seeds: Vec<u64>,
+}
+
+impl Default for About {
+    fn default() -> Self {
+        Self { name: String::new(), title: String::new(), description: String::new(), seeds: vec![1] }
+    }
+}
+
+/// A variant: the scenario with changed values of some keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// Name in results.
+    pub name: String,
+    /// Name in reports.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Differences of this run from others.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Series of the run. Figures combine the runs of a series.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub series: String,
+    /// Dotted keys with their values.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub set: toml::Table,
+}
+
+/// Keys that vary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// Axes of the sweep. All combinations run.
+    pub axis: Vec<Axis>,
+}
+
+/// An axis of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Dotted key of the axis.
+    pub key: String,
+    /// Name of the axis in reports.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Values of the key.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub values: Vec<toml::Value>,
+}
+
+/// A fault of nodes or of the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Kind of the fault.
+    pub kind: FaultKind,
+    /// Time at which the fault begins.
+    pub at: Span,
+    /// Time at which the fault ends. After a crash or leave, the node starts again; after others,
+    /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
+    pub until: Option<Span>,
+    /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
+    #[serde(default, skip_serializing_if = "Share::is_zero")]
+    pub share: Share,
+    /// Numbers of the affected nodes, in place of a share.
+    pub nodes: Option<Vec<u32>>,
+    /// The other ends of the links that a `cut`, `reset` or `reconnect` affects. Default: all nodes.
+    pub peers: Option<Vec<u32>>,
+    /// The packets that a `cut` loses. Default: those of both directions.
+    pub direction: Option<Direction>,
+    /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
+    /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
+    /// of frames that it floods peers with or invents for each received frame (default: 1). Of an
+    /// upload: its number of connections, 1 to 100 (default: 1). Of a second node: its number of links,
+    /// 1 to 100 (default: 20).
+    pub factor: Option<f64>,
+}
+
+/// Returns true for a value that scenarios leave out.
+/// Distributions of the times at which a workload acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// At equal intervals.
+    Even,
+    /// At exponentially distributed intervals.
+    Poisson,
+}
+
+/// Returns true for the default, which a written section leaves out.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A direction of links, seen from the affected nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// What the affected nodes send.
+    Out,
+    /// What they receive.
+    In,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// Processes end, and their peers notice closed connections.
+    Crash,
+    /// Hosts disappear without closing connections.
+    Vanish,
+    /// Members leave their group in the way of its protocol.
+    Leave,
+    /// The affected nodes cannot reach the others.
+    Partition,
+    /// Links of the affected nodes lose all packets, in one direction or both.
+    Cut,
+    /// Connections of the affected nodes are reset. The nodes connect again at once.
+    Reset,
+    /// The affected nodes lose connections and connect again at once, while their peers keep the old
+    /// connections until the new ones come.
+    Reconnect,
+    /// Rates are multiplied by `factor`.
+    Slow,
+    /// Nodes do not send what they claim to have sent.
+    Withhold,
+    /// Nodes send earlier frames, of their own or of others, in place of new ones.
+    Replay,
+    /// Nodes send frames with changed bytes: with other content, or such that no receiver can
+    /// decode them and the link closes.
+    Alter,
+    /// Nodes answer each frame with earlier or altered frames to random peers.
+    Flood,
+    /// Nodes that exchange cells claim to have all of them, and send none.
+    Claim,
+    /// Nodes that exchange cells answer each frame with announcements of blocks that do not exist.
+    Invent,
+    /// Somebody in the same house as an affected node, behind the same router, uploads over `factor`
+    /// connections of TCP CUBIC.
+    Upload,
+    /// Somebody in the same house as an affected node, behind the same router, makes a call: 50
+    /// packets a second of 200 bytes of UDP payload.
+    Call,
+    /// A second node in the same house as an affected one, behind the same router, always has blocks to
+    /// send over `factor` links of TCP, with one order and one limit over all of them.
+    Node,
+}
+
+impl FaultKind {
+    /// Returns true if an affected node breaks the rules of the protocol.
+    pub fn is_hostile(self) -> bool {
+        use FaultKind::{Alter, Claim, Flood, Invent, Replay, Withhold};
+        matches!(self, Withhold | Replay | Alter | Flood | Claim | Invent)
+    }
+
+    /// Returns true if others send through the uplink queue of an affected node.
+    pub fn is_rival(self) -> bool {
+        matches!(self, Self::Upload | Self::Call | Self::Node)
+    }
+
+    /// Returns true if an affected node works as before, with less of its links.
+    pub fn only_slows(self) -> bool {
+        self == Self::Slow || self.is_rival()
+    }
+
+    /// Returns true if the fault is one of links, between nodes that have none.
+    pub fn is_of_links(self) -> bool {
+        matches!(self, Self::Cut | Self::Reset | Self::Reconnect)
+    }
+
+    /// Returns true if an affected node makes up content.
+    pub fn forges(self) -> bool {
+        matches!(self, Self::Alter | Self::Flood)
+    }
+}

@@ -1,0 +1,449 @@
+//! Tests of valid configurations, and of the error texts for invalid ones.
+
+use std::path::{Path, PathBuf};
+
+use samara_gossipsub::signature::SignaturePolicy;
+use samara_node::config::Network;
+use samara_node::{Checked, NodeConfig, Running};
+use serde_json::json;
+
+use crate::common::{FAST, node};
+
+const SEED: &str = "[identity]\nseed = 1\n";
+
+/// The documented file, and its text with all commented settings enabled: those behind `#` without
+/// a space, or with the four spaces of a continuation.
+fn documented() -> (PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/node.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let is_prose = |rest: &str| rest.is_empty() || (rest.starts_with(' ') && !rest.starts_with("    "));
+    let line = |line| match str::strip_prefix(line, "#") {
+        Some(setting) if !is_prose(setting) => setting,
+        _ => line,
+    };
+    let all: Vec<&str> = text.lines().map(line).collect();
+    (path, all.join("\n"))
+}
+
+/// The values for which the documented file shows the defaults.
+fn defaults(config: &Checked) -> String {
+    let (engine, written) = (&config.engine, &config.written);
+    let network = Network { dial: Vec::new(), ..written.network.clone() };
+    let engine = (&engine.mesh, engine.heartbeat_interval, &engine.message_id, engine.max_message_bytes);
+    format!("{engine:?} {network:?} {:?} {:?}", written.log, written.stop)
+}
+
+#[test]
+fn the_documented_file_is_valid_with_and_without_optional_parts() {
+    let (path, all) = documented();
+    let config = NodeConfig::load(&path).unwrap();
+    assert_eq!((config.listen.len(), config.dial.len(), config.topics.len()), (2, 0, 2));
+    assert!(config.cat.is_none() && config.ring.is_none() && config.mix.is_none());
+    let all = NodeConfig::parse(&all, &path).unwrap();
+    assert_eq!(defaults(&all), defaults(&config), "commented settings are the defaults");
+    let config = all;
+    assert_eq!(config.dial.len(), 2);
+    assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.mix.is_some());
+    let cat = config.cat.unwrap();
+    assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
+    assert_eq!(cat.engine.persistent.len(), 1);
+    let ring = config.ring.unwrap();
+    assert!(ring.options().unwrap_err().contains("docs/group.secret: there is no such file"));
+    let ring = ring.options;
+    assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
+    assert_eq!(ring.require_seed, Some(std::time::Duration::from_secs(10)));
+    assert!(
+        config.written.identity.key_file.unwrap().ends_with("docs/node.key"),
+        "the path is relative to the file"
+    );
+}
+
+/// What a program writes of a configuration is the configuration, with all defaults.
+#[test]
+fn a_written_configuration_reads_as_the_same() {
+    let (path, all) = documented();
+    for text in [std::fs::read_to_string(&path).unwrap(), all, format!("{SEED}[gossipsub]\ndegree = 12\n")] {
+        let config = NodeConfig::parse(&text, &path).unwrap();
+        let written = toml::to_string(&config.written).unwrap();
+        let again = NodeConfig::parse(&written, &path).unwrap_or_else(|error| panic!("{error}\n{written}"));
+        assert_eq!(format!("{:?}", again.written), format!("{:?}", config.written), "{written}");
+        assert_eq!(defaults(&again), defaults(&config));
+    }
+}
+
+/// The sizes of a mesh move with its degree, and limits without a key with the longest message.
+#[test]
+fn values_that_nobody_has_set_cause_no_error() {
+    let of = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml"));
+    for degree in [1, 2, 4, 12, 13, 100] {
+        let config = of(&format!("[gossipsub]\ndegree = {degree}\n")).unwrap();
+        assert_eq!(config.engine.mesh.d, degree);
+    }
+    for size in ["1 B", "1 KiB", "10 MiB"] {
+        of(&format!("[messages]\nmax_size = \"{size}\"\n")).unwrap_or_else(|error| panic!("{size}: {error}"));
+    }
+}
+
+#[test]
+fn messages_follow_the_preset() {
+    let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();
+    assert_eq!(parse("").engine.authenticity.policy, SignaturePolicy::StrictNoSign);
+    let go = parse("[gossipsub]\npreset = \"go-libp2p-pubsub\"\n");
+    assert_eq!(go.engine.authenticity.policy, SignaturePolicy::StrictSign);
+    assert_eq!(go.engine.max_message_bytes, 1 << 20);
+    let unsigned = parse("[messages]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
+    assert_eq!(unsigned.engine.authenticity.policy, SignaturePolicy::LaxNoSign);
+    let remote = "listen = \"0.0.0.0:1\"\nallow_remote = true\n";
+    assert!(parse(&format!("[control]\n{remote}token_file = \"t\"\n")).written.control.is_some());
+    assert!(parse(&format!("[metrics]\n{remote}")).written.metrics.is_some());
+    for section in
+        ["network]\nlisten = [\"/ip4/0.0.0.0/tcp/1\"]", "cat]\nnetwork = \"n\"\nlisten = \"[::]:1\""]
+    {
+        assert!(parse(&format!("allow_seed = true\n[{section}\n")).written.identity.allow_seed);
+    }
+    assert!(parse("[control]\nlisten = \"[::1]:0\"\n").written.control.is_some());
+}
+
+/// The text after a valid start, the beginning of the error, and words that it must contain.
+const MISTAKES: &[(&str, &str, &[&str])] = &[
+    ("topics = 5", "node.toml:3: identity.topics: ", &["unknown key `topics`", "key_file"]),
+    ("[netwrok]", "node.toml:3: netwrok: ", &["unknown key `netwrok`", "`network`"]),
+    ("[network]\nlisen = []", "node.toml:4: network.lisen: ", &["unknown key `lisen`", "`listen`"]),
+    ("[network]\nlisten = 5", "node.toml:4: network.listen: ", &["found 5; expected a list"]),
+    ("[network]\nlisten = [\"here\"]", "node.toml:4: network.listen.0: ", &["\"here\"", "/quic-v1"]),
+    (
+        "[network]\nlisten = [\"/ip4/1.2.3.4/udp/1\"]",
+        "node.toml:4: network.listen.0: ",
+        &["/udp/1\"", "/tcp/"],
+    ),
+    (
+        "[network]\ndial = [\"/dns4/a/tcp/1\"]",
+        "node.toml:4: network.dial.0: ",
+        &["/dns4/a", "a node resolves no names (DNS)", "/ip4/"],
+    ),
+    (
+        "[network]\nlisten = [\"/ip4/127.0.0.1/tcp/70000\"]",
+        "node.toml:4: network.listen.0: ",
+        &["tcp/70000\", in which \"70000\" is not a port from 0 to 65535; expected an address"],
+    ),
+    (
+        "[network]\ndial = [\"/ip4/127.0.0.1/tcp/4001/p2p/12D3Koo\"]",
+        "node.toml:4: network.dial.0: ",
+        &["in which \"12D3Koo\" is not a peer id: copy the one", "or leave out /p2p/"],
+    ),
+    (
+        "[network]\nlisten = [\"/ip4/1.2.3.300/tcp/1\"]",
+        "node.toml:4: ",
+        &["\"1.2.3.300\" is not an IPv4 address"],
+    ),
+    ("[network", "node.toml:3: expected `[section]`; add the closing bracket", &["3 | [network"]),
+    (
+        "[columns]",
+        "node.toml:3: columns: is a section of scenarios",
+        &["`samara run node.toml`", "docs/node.toml"],
+    ),
+    ("[network]\nredial_first = \"2\"", "node.toml:4: network.redial_first: ", &["\"2\" has no unit", "ms"]),
+    (
+        "[network]\nredial_max = \"1 ms\"",
+        "node.toml:4: network.redial_max: ",
+        &["1 ms", "redial_first = 1 s"],
+    ),
+    ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
+    (
+        "[network]\nmax_connections_per_address = 0",
+        "node.toml:4: network.max_connections_per_address: ",
+        &["found 0", "at least 1"],
+    ),
+    ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
+    (
+        "[gossipsub]\ndegree = 2\ndegree_low = 6",
+        "node.toml:5: gossipsub.degree_low: ",
+        &["found 6", "at most degree = 2"],
+    ),
+    ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
+    (
+        "[gossipsub]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
+        "node.toml:4: gossipsub.schedule_publish.source: ",
+        &["observer", "peers"],
+    ),
+    ("[messages]\nid = \"from-seqno\"", "node.toml:4: messages.id: ", &["anonymous", "sha256"]),
+    ("[messages]\nmax_size = \"1 GiB\"", "node.toml:4: messages.max_size: ", &["1 GiB", "64 MiB"]),
+    (
+        "[control]\nlisten = \"0.0.0.0:7000\"",
+        "node.toml:4: control.listen: ",
+        &["0.0.0.0:7000", "127.0.0.1:7000", "allow_remote = true with a token_file"],
+    ),
+    (
+        "[control]\nlisten = \"0.0.0.0:7000\"\nallow_remote = true",
+        "node.toml:3: control.token_file: ",
+        &["found none", "openssl rand -hex 32"],
+    ),
+    (
+        "[network]\nlisten = [\"/ip4/127.0.0.1/tcp/1\", \"/ip6/2001:db8::1/udp/1/quic-v1\"]",
+        "node.toml:2: identity.seed: ",
+        &["everybody can compute", "2001:db8::1", "key_file", "allow_seed = true"],
+    ),
+    (
+        "[cat]\nnetwork = \"n\"\nlisten = \"0.0.0.0:1\"",
+        "node.toml:2: identity.seed: ",
+        &["reach 0.0.0.0", "allow_seed = true"],
+    ),
+    ("[metrics]\nlisten = \"[::]:9\"", "node.toml:4: metrics.listen: ", &["[::]:9", "allow_remote = true"]),
+    (
+        "[control]\nlisten = \"localhost\"",
+        "node.toml:4: control.listen: ",
+        &["found \"localhost\"; expected an IP address and a port"],
+    ),
+    ("[trace]\nfile = \"x\"\nqueue = 0", "node.toml:5: trace.queue: ", &["found 0", "at least 1"]),
+    ("[trace]\nfile = \"x\"\nformat = \"xml\"", "node.toml:5: trace.format: ", &["`xml`", "`protobuf`"]),
+    ("[log]\nfilter = \"loud=very\"", "node.toml:4: log.filter: ", &["loud=very", "debug"]),
+    (
+        "[log]\nfilter = \"inf\"",
+        "node.toml:4: log.filter: ",
+        &["found \"inf\"; expected a level (off, error, ", "\"samara_node=debug\"; did you mean \"info\"?"],
+    ),
+    (
+        "[log]\nfilter = \"samara_node=debug, inf o!!\"",
+        "node.toml:4: log.filter: ",
+        &["found \"inf o!!\"; expected a level"],
+    ),
+    (
+        "[gossipsub]\nschedule_publish = { kind = \"custo\" }",
+        "node.toml:4: gossipsub.schedule_publish.kind: ",
+        &["`staggered`, `feedback`"],
+    ),
+    ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "found 5"]),
+    ("[ring]\ngroup = \"g\"", "node.toml:3: ring: ", &["missing key `listen`"]),
+    (
+        "[ring]\ngroup = \" \"\nlisten = \"127.0.0.1:1\"",
+        "node.toml:4: ring.group: ",
+        &["the name of a group"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\npreset = \"circle\"",
+        "node.toml:6: ring.preset: ",
+        &["\"circle\"", "ring-total"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"star\"",
+        "node.toml:6: ring.shape: ",
+        &["\"star\"", "double-tree"],
+    ),
+    (
+        "[ring]\npreset = \"ring-total\"\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"direct\"",
+        "node.toml:7: ring.shape: ",
+        &["found \"direct\"; expected ring, for total order"],
+    ),
+    ("[ring]\ngroup = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: ring.advertise: ", &["others can dial"]),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nseeds = [\"192.0.2.1:7\"]",
+        "node.toml:3: ring.secret: ",
+        &["found none", "reach 192.0.2.1:7", "openssl rand -hex 32", "unauthenticated = true"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nidentity = \"x.pem\"",
+        "node.toml:3: ring.members: ",
+        &["a certificate without members"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nunauthenticated = true\nsecret = \"x\"",
+        "node.toml:7: ring.secret: ",
+        &["several kinds"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:7\"\nframes = \"fields\"",
+        "node.toml:6: ring.frames: ",
+        &["expected a secret too"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
+        "node.toml:6: ring.queue: ",
+        &["1 B to 1 GiB"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"1 s\"",
+        "node.toml:3: ring.seeds: ",
+        &["found []", "another member"],
+    ),
+    (
+        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"0 s\"\nseeds = [\"127.0.0.1:2\"]",
+        "node.toml:6: ring.require_seed: ",
+        &["found 0", "more than 0"],
+    ),
+    ("[cat]\npeers = []", "node.toml:3: cat: ", &["missing key `network`"]),
+    (
+        "[cat]\nnetwork = \"n\"\npreset = \"dog\"",
+        "node.toml:5: cat.preset: ",
+        &["`dog`", "cat-merged", "cat-2026"],
+    ),
+    ("[cat]\nnetwork = \" \"", "node.toml:4: cat.network: ", &["\" \"", "ASCII"]),
+    ("[cat]\nnetwork = \"n\"\nmoniker = \"é\"", "node.toml:5: cat.moniker: ", &["ASCII"]),
+    (
+        "[cat]\nnetwork = \"n\"\nlisten = \"here\"",
+        "node.toml:5: cat.listen: ",
+        &["found \"here\"; expected an IP address and a port"],
+    ),
+    (
+        "[cat]\nnetwork = \"n\"\npeers = [\"1.2.3.4:5\"]",
+        "node.toml:5: cat.peers.0: ",
+        &["1.2.3.4:5", "id@host:port"],
+    ),
+    ("[cat]\nnetwork = \"n\"\nmax_inbound = 0", "node.toml:5: cat.max_inbound: ", &["found 0", "at least 1"]),
+    ("= 5", "node.toml:3: ", &["key"]),
+];
+
+#[test]
+fn errors_name_line_and_key() {
+    for (text, start, words) in MISTAKES {
+        let error = NodeConfig::parse(&format!("{SEED}{text}\n"), Path::new("node.toml")).unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with(start), "{text:?}: {error}");
+        for word in *words {
+            assert!(error.contains(word), "{text:?}: {error} does not contain {word:?}");
+        }
+    }
+}
+
+#[test]
+fn filters_have_levels_targets_and_spans() {
+    for filter in ["", "INFO", "off,samara_node", "warn,libp2p_swarm=debug,a::b", "samara_net[link]=trace,2"]
+    {
+        let text = format!("{SEED}[log]\nfilter = {filter:?}\n");
+        NodeConfig::parse(&text, Path::new("node.toml")).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn errors_before_the_first_section_name_line_and_key() {
+    let cases = [
+        ("", "node.toml: ", "missing key `identity`; add a section [identity] with key_file = \"node.key\""),
+        ("[identity]\n", "node.toml:1: identity: ", "neither"),
+        ("[identity]\nseed = 1\nkey_file = \"k\"\n", "node.toml:1: identity: ", "both"),
+        ("[identity]\nseed = -1\n", "node.toml:2: identity.seed: ", "-1"),
+        ("topics = [\"\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.0: ", "0 bytes"),
+        ("topics = [\"a\", \"a\"]\n[identity]\nseed = 1\n", "node.toml:1: topics.1: ", "duplicate topic"),
+    ];
+    for (text, start, word) in cases {
+        let error = NodeConfig::parse(text, Path::new("node.toml")).unwrap_err().to_string();
+        assert!(error.starts_with(start) && error.contains(word), "{text:?}: {error}");
+    }
+    let error = NodeConfig::load(Path::new("no/node.toml")).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no/node.toml: cannot read the file: ") && error.contains("docs/node.toml"),
+        "{error}"
+    );
+}
+
+/// Returns a section `[mix]` with two nodes.
+fn mix(more: &str) -> String {
+    let peer = |digit: &str, port: u16| {
+        format!("{{ fingerprint = \"{}\", address = \"127.0.0.1:{port}\" }}", digit.repeat(64))
+    };
+    format!(
+        "identity.seed = 7\n[mix]\nrole = \"node\"\nidentity = \"mix.pem\"\nlisten = \"127.0.0.1:0\"\nnodes = [{}, {}]\nscheduler = {}\n{more}",
+        peer("1", 1),
+        peer("2", 2),
+        peer("3", 3)
+    )
+}
+
+#[test]
+fn errors_in_a_mix_name_the_key() {
+    let checked = NodeConfig::parse(&mix("team = 2\n"), Path::new("node.toml")).expect("it is right");
+    assert!(checked.mix.is_some());
+    for more in ["", "allow_model = true\ngateway = \"192.0.2.1:1\"\n"] {
+        let model = mix(&format!("group = \"model\"\n{more}"));
+        NodeConfig::parse(&model, Path::new("node.toml")).expect("it is right");
+    }
+    let wrong = [
+        ("group = \"modp-17\"\n", "mix.group"),
+        ("protocol.shape = \"by-formula\"\n", "mix.protocol.shape"),
+        ("group = \"model\"\ngateway = \"192.0.2.1:1\"\n", "mix.group"),
+        ("group = \"model\"\ngateway = \"[::]:1\"\n", "mix.group"),
+    ];
+    for (more, key) in wrong {
+        let error = NodeConfig::parse(&mix(more), Path::new("node.toml")).expect_err("it is wrong");
+        assert_eq!(error.key.as_deref(), Some(key));
+    }
+    let short = mix("").replace(&"2".repeat(64), "22");
+    let error = NodeConfig::parse(&short, Path::new("node.toml")).expect_err("it is too short");
+    assert_eq!(error.key.as_deref(), Some("mix.nodes.1.fingerprint"));
+}
+
+/// libp2p listens so that several processes can share a port: the second node would get some of the
+/// connections of the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_of_another_node_are_errors() {
+    let first = node(47, &[], "", FAST).await;
+    let status = first.get("/v1/status").await;
+    let quic = node(48, &[], "listen = [\"/ip4/127.0.0.1/udp/0/quic-v1\"]\n", FAST).await;
+    for (address, holder) in [(&first.address, &first), (&quic.address, &quic)] {
+        let address = address.split("/p2p/").next().unwrap();
+        let free = "/ip4/127.0.0.1/tcp/0";
+        let text = format!("[identity]\nseed = 49\n[network]\nlisten = [\"{free}\", \"{address}\"]\n");
+        let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+        let error = Running::start(config).await.expect_err("the address is taken");
+        let expected = format!("network.listen.1: cannot listen on {address}: Address already in use");
+        assert!(error.starts_with(&expected) && error.contains("; expected a free port"), "{error}");
+        holder.get("/v1/status").await;
+    }
+    assert_eq!(status["peers"], json!([]));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_without_a_key_is_an_error() {
+    let path = std::env::temp_dir().join(format!("samara-node-{}-not-a.key", std::process::id()));
+    std::fs::write(&path, b"hello\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = format!("[identity]\nkey_file = \"{}\"\n", path.display());
+    let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
+    let error = Running::start(config).await.expect_err("the file has no key");
+    std::fs::remove_file(&path).unwrap();
+    let expected =
+        format!("identity.key_file: {}: found no key in libp2p's protobuf; expected one", path.display());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
+fn limits_of_senders_have_documented_defaults_and_names() {
+    let (path, all) = documented();
+    let documented = NodeConfig::parse(&all, &path).unwrap().written.mix.unwrap().senders;
+    let listen = "127.0.0.1:1".parse().unwrap();
+    assert_eq!(documented.options(listen), samara_net::mix::GatewayOptions::new(listen));
+    assert_eq!(documented.senders_max, Some(samara_mix::Config::default().senders_max));
+    let pem = std::env::temp_dir().join(format!("samara-senders-{}.pem", std::process::id()));
+    let identity = samara_net::mix::Identity::generate().unwrap();
+    let _ = std::fs::remove_file(&pem);
+    identity.save(&pem).unwrap();
+    let options = |limit: &str| {
+        let text = mix(&format!("team = 2\ngateway = \"127.0.0.1:1\"\nsenders.{limit}\n"));
+        let text = text.replace("\"mix.pem\"", &format!("{pem:?}"));
+        let text = text.replace(&"1".repeat(64), &identity.fingerprint().to_string());
+        NodeConfig::parse(&text, Path::new("node.toml")).unwrap().mix.unwrap().options()
+    };
+    let gateway = options("waiting = \"1 MiB\"").unwrap().gateway.unwrap();
+    assert_eq!((gateway.waiting_kib, gateway.senders_min), (1024, 4));
+    for limit in [
+        "senders_min = 0",
+        "sender_share = \"0 %\"",
+        "hold = \"1 ms\"",
+        "senders_max = 0",
+        "connections_max = 0",
+        "connections_per_address_max = 0",
+        "calls_max = 0",
+        "idle_timeout = \"0 s\"",
+        "receive_timeout = \"0 s\"",
+        "waiting = \"0 B\"",
+        "waiting_per_address = \"0 B\"",
+        "registrations_per_minute_max = 0",
+        "registrations_per_minute_per_address_max = 0",
+        "results_max = 0",
+        "waiters_max = 0",
+    ] {
+        let error = options(limit).expect_err("there is no limit");
+        let key = limit.split(' ').next().unwrap();
+        assert!(error.starts_with(&format!("mix.senders.{key}: found ")), "{limit}: {error}");
+    }
+    std::fs::remove_file(&pem).unwrap();
+}

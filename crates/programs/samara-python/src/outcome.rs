@@ -1,0 +1,277 @@
+//! The results of a scenario, and comparisons of two results.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use pyo3::prelude::*;
+use samara_lab::compare::{self, Crossed, Pair, Threshold, compare};
+use samara_lab::report;
+use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
+use samara_lab::sweep::{PointRecord, points_table};
+use samara_report::{Page, png};
+use samara_scenario::{Loaded, Point};
+
+use crate::errors::{self, Error, FigureError, TableError};
+use crate::loaded::here;
+use crate::table::{Kept, Labels, Table, Tables, array};
+
+/// The results of all runs of a scenario.
+#[pyclass(frozen, module = "samara._samara")]
+pub(crate) struct Outcome {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) findings: Findings,
+    pub(crate) page: Page,
+    pub(crate) tables: Vec<Tables>,
+    #[pyo3(get)]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+impl Outcome {
+    fn saved(&self, name: &str) -> Saved {
+        Saved::in_memory(name, &self.findings.summary, self.tables.iter().map(here).collect())
+    }
+
+    /// Returns a table of one run.
+    fn kept(&self, at: usize, name: &str) -> PyResult<&Arc<Rows>> {
+        let point = &self.loaded.points[at];
+        match self.tables[at].get(name) {
+            Some(Kept::Here(rows)) => Ok(rows),
+            Some(Kept::Gone(rows)) => Err(TableError::new_err(format!(
+                "{name} of {}, seed {}: its {rows} rows were not kept in memory{}",
+                point.name(),
+                point.seed,
+                self.elsewhere(name)
+            ))),
+            None => Err(TableError::new_err(match self.absence(at, name) {
+                Some(reason) => format!("{name} of {}, seed {}: {reason}", point.name(), point.seed),
+                None => {
+                    let names: Vec<&str> = self.tables[at].keys().map(String::as_str).collect();
+                    format!(
+                        "{name}: runs of {} have no such table; they have {}",
+                        self.loaded.source,
+                        names.join(", ")
+                    )
+                }
+            })),
+        }
+    }
+
+    /// Returns the reason why a run has no table of this name, if it is known.
+    fn absence(&self, at: usize, name: &str) -> Option<&str> {
+        self.findings.summary.runs.get(at)?.absent.get(name).map(String::as_str)
+    }
+
+    fn elsewhere(&self, name: &str) -> String {
+        match &self.directory {
+            Some(path) => {
+                format!("; read {}", path.join("runs").join("*").join(format!("{name}.parquet")).display())
+            }
+            None => {
+                "; name it in tables=[...], raise rows_max, or write everything into a directory with out="
+                    .to_owned()
+            }
+        }
+    }
+
+    fn is_chosen(point: &Point, run: Option<&str>, seed: Option<u64>) -> bool {
+        run.is_none_or(|run| run == point.run) && seed.is_none_or(|seed| seed == point.seed)
+    }
+}
+
+#[pymethods]
+impl Outcome {
+    /// The machine-readable summary, as JSON.
+    #[getter]
+    fn summary_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.findings.summary).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The scenario of these results, as TOML.
+    #[getter]
+    fn toml(&self) -> &str {
+        &self.loaded.text
+    }
+
+    /// The table that the command line prints.
+    #[getter]
+    fn text(&self) -> String {
+        self.page.terminal()
+    }
+
+    /// The scenario's expectations: run, expected text, measured value, whether it holds, and whether
+    /// it counts.
+    #[getter]
+    fn expectations(&self) -> Vec<(&str, &str, Option<f64>, bool, bool)> {
+        let outcomes = self.findings.checked.iter();
+        outcomes.map(|o| (o.run.as_str(), o.expected.as_str(), o.found, o.holds, o.counts)).collect()
+    }
+
+    /// The names of the tables.
+    #[getter]
+    fn table_names(&self) -> Vec<String> {
+        self.tables.first().map(|tables| tables.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Returns a table over all runs, or only those with a name or a seed.
+    #[pyo3(signature = (name, run = None, seed = None))]
+    fn table(&self, name: &str, run: Option<&str>, seed: Option<u64>) -> PyResult<Table> {
+        let labels = Labels::of(&self.loaded.points);
+        let points = self.loaded.points.iter().enumerate();
+        let chosen = points.filter(|(_, point)| Self::is_chosen(point, run, seed));
+        let label = |(at, _): (usize, &Point)| labels.label(at, self.kept(at, name)?).map_err(errors::table);
+        let batches = chosen.map(label).collect::<PyResult<Vec<_>>>()?;
+        if batches.is_empty() {
+            let runs: Vec<String> =
+                self.loaded.points.iter().map(|p| format!("{}, seed {}", p.name(), p.seed)).collect();
+            return Err(TableError::new_err(format!(
+                "{name}: there is no such run; the runs are {}",
+                runs.join("; ")
+            )));
+        }
+        Table::new(name, batches)
+    }
+
+    /// Returns a table with a row for each run and a column for each metric.
+    fn metrics(&self) -> PyResult<Table> {
+        let runs = self.findings.summary.runs.iter();
+        let records: Vec<PointRecord> = runs.map(|run| PointRecord::of(String::new(), run)).collect();
+        // The resources of single runs are unknown, and the runs have no ids.
+        let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
+        let table = points_table(&records).map_err(errors::table)?;
+        let known = table.columns.iter().filter(|(name, _)| !unknown.contains(&name.as_str()));
+        let columns = known.map(|(name, column)| (name, array(column)));
+        Table::new("metrics", vec![RecordBatch::try_from_iter(columns).map_err(errors::table)?])
+    }
+
+    /// The names of the figures.
+    #[getter]
+    fn figure_names(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.page.figures()).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns a figure as SVG.
+    fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        let figures = py.detach(|| self.page.figures());
+        let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
+        let found = figures.into_iter().find(|(other, _)| other == name).map(|(_, svg)| svg);
+        found.ok_or_else(|| {
+            FigureError::new_err(format!(
+                "{name}: there is no such figure; the figures are {}",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// Converts an SVG figure to PNG.
+    #[staticmethod]
+    fn png(py: Python<'_>, svg: &str) -> PyResult<Vec<u8>> {
+        py.detach(|| png(svg)).map_err(FigureError::new_err)
+    }
+
+    /// Returns the report as one HTML file.
+    fn html(&self, py: Python<'_>) -> String {
+        py.detach(|| self.page.html())
+    }
+
+    /// Compares these results with others in memory.
+    fn compare(
+        &self,
+        py: Python<'_>,
+        other: &Self,
+        names: (String, String),
+        pairs: Vec<String>,
+    ) -> PyResult<Compared> {
+        let (a, b) = (self.saved(&names.0), other.saved(&names.1));
+        py.detach(|| Compared::new(a, b, &pairs))
+    }
+
+    /// Compares these results with a results directory.
+    fn compare_directory(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        path: PathBuf,
+        pairs: Vec<String>,
+    ) -> PyResult<Compared> {
+        let a = self.saved(name);
+        py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?, &pairs))
+    }
+
+    /// Writes a results directory as the command line does.
+    #[pyo3(signature = (path, force = false))]
+    fn write(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
+        // Check first that all tables are in memory, before touching the directory.
+        for (at, tables) in self.tables.iter().enumerate() {
+            tables.keys().try_for_each(|name| self.kept(at, name).map(drop))?;
+        }
+        py.detach(|| {
+            let directory =
+                ResultsDirectory::create(&path, &self.loaded, force).map_err(errors::directory)?;
+            let runs = self.loaded.points.iter().zip(&self.findings.summary.runs).zip(&self.tables);
+            for ((point, run), tables) in runs {
+                directory.run_tables(point, run, &here(tables)).map_err(errors::directory)?;
+            }
+            directory.summary(&self.findings.summary).map_err(errors::directory)?;
+            report::write(&self.page, &directory).map_err(errors::directory)?;
+            directory.finish(&self.findings.summary, self.findings.is_complete).map_err(errors::directory)
+        })
+    }
+}
+
+/// A comparison of two results.
+#[pyclass(frozen, module = "samara._samara")]
+pub(crate) struct Compared(compare::Compared);
+
+impl Compared {
+    pub(crate) fn new(a: Saved, b: Saved, pairs: &[String]) -> PyResult<Self> {
+        let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| Pair::parse(text)).collect();
+        pairs.and_then(|pairs| compare(a, b, &pairs)).map(Self).map_err(Error::new_err)
+    }
+
+    fn crossed(&self, thresholds: &[String]) -> PyResult<Vec<Crossed>> {
+        let mut crossed = Vec::new();
+        for text in thresholds {
+            let threshold = Threshold::parse(text).map_err(Error::new_err)?;
+            crossed.extend(threshold.check(&self.0).map_err(Error::new_err)?);
+        }
+        Ok(crossed)
+    }
+}
+
+/// Compares two results directories.
+#[pyfunction]
+pub(crate) fn open_results(py: Python<'_>, a: PathBuf, b: PathBuf, pairs: Vec<String>) -> PyResult<Compared> {
+    py.detach(|| {
+        let open = |path: &PathBuf| Saved::open(path).map_err(errors::directory);
+        Compared::new(open(&a)?, open(&b)?, &pairs)
+    })
+}
+
+#[pymethods]
+impl Compared {
+    /// The table that the command line prints.
+    #[getter]
+    fn text(&self) -> String {
+        self.0.table()
+    }
+
+    /// Returns the changes as Markdown.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn markdown(&self, thresholds: Vec<String>) -> PyResult<String> {
+        Ok(self.0.markdown(&self.crossed(&thresholds)?))
+    }
+
+    /// Returns a page with the table, the changes and the distributions of both results.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn html(&self, py: Python<'_>, thresholds: Vec<String>) -> PyResult<String> {
+        let crossed = self.crossed(&thresholds)?;
+        py.detach(|| self.0.html(&crossed)).map_err(Error::new_err)
+    }
+
+    /// Returns the whole comparison as JSON, with the exceeded thresholds.
+    #[pyo3(signature = (thresholds = vec![]))]
+    fn json(&self, thresholds: Vec<String>) -> PyResult<String> {
+        Ok(self.0.json(&self.crossed(&thresholds)?).to_string())
+    }
+}

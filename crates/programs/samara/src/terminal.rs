@@ -1,0 +1,60 @@
+//! Everything that commands print. Text of others reaches no terminal raw: a file could set titles,
+//! hide lines or reorder text.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use samara_document::text::{bounded, printable};
+use serde::Serialize;
+
+/// Prints a text to standard output. A reader that has closed the pipe is no error.
+pub(crate) fn print(text: &str) -> Result<ExitCode, String> {
+    match std::io::stdout().write_all(printable(text).as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+pub(crate) fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
+    print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
+}
+
+/// Prints lines to standard error. Long quotes in them are cut.
+pub(crate) fn complain(message: impl Display) {
+    let message = bounded(&message.to_string());
+    let _ = writeln!(std::io::stderr(), "{}", printable(&message));
+}
+
+/// Prints a message with the name of this program.
+pub(crate) fn complain_as_program(message: impl Display) {
+    complain(format_args!("{}: {message}", crate::program()));
+}
+
+#[cfg(test)]
+mod tests {
+    /// No other file of the crate prints.
+    #[test]
+    fn only_this_file_prints() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut directories = vec![directory];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else if !path.ends_with("terminal.rs") && path.extension().is_some_and(|end| end == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    for call in ["println!", "print!", "stdout().write", "stderr().write", "stdout().lock"] {
+                        let found = text.lines().find(|line| line.contains(call));
+                        // A line of progress has a name and numbers.
+                        let is_progress = path.ends_with("torture.rs") && call.ends_with("print!");
+                        assert!(found.is_none() || is_progress, "{}: {found:?}", path.display());
+                    }
+                }
+            }
+        }
+    }
+}
