@@ -37,7 +37,6 @@ pub static FAMILY: Family = Family {
     runs: course::runs,
     draw: torture::draw,
     report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
-    explained_pair: ["batch", "node-wide"],
     arrivals,
     lacks: &LACKS,
     ..Family::BASE
@@ -48,6 +47,6 @@ fn arrivals(outcome: &Outcome) -> Option<Arrivals> {
     let custody = |slot: &Vec<(u32, Option<f64>)>| slot.iter().filter_map(|(_, ms)| *ms).collect();
     Some(Arrivals {
         custody_ms: data.custody_ms.iter().map(custody).collect(),
-        copies: data.metrics.duplication_factor,
+        copies: data.metrics.deliveries.duplication_factor,
     })
 }

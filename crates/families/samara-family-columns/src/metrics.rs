@@ -12,11 +12,12 @@ use super::bound::{CurveBound, quantile};
 use super::course::{ColumnsMeasured, upgraded};
 use super::measure::{Collector, CopyRow, Delivery};
 use super::torture;
+use samara_lab::metric::groups::{Deliveries, Losses, NodeBytes, Shares};
 use samara_lab::metrics;
 use samara_lab::network::Hosts;
 use samara_lab::results::columns::column;
 use samara_lab::results::tables::{self, Table, traffic};
-use samara_lab::results::{Measured, Outcome, PacketDrops, packet_drops, ratio};
+use samara_lab::results::{Measured, Outcome, ratio};
 use samara_lab::statistics::{Statistics, percentile};
 
 metrics! {
@@ -51,16 +52,10 @@ metrics! {
         /// Nodes that had all their columns before the deadline, as a share of the nodes that
         /// waited, over all slots.
         pub share_by_deadline: f64 = "share", More, [];
-        /// Columns that arrived, as a share of the columns that nodes waited for.
-        pub delivery_ratio: f64 = "share", More, [""];
-        /// Copies received for each column that arrived, including the first.
-        pub duplication_factor: f64 = "", Less, [""];
         /// Bytes of pieces that a node received until the last node was done, over those of one copy
         /// of the payload; the mean over all nodes, with `columns.pieces`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub payload_copies: Option<f64> = "", Less, [""];
-        /// Copies received beyond the first, per column that arrived (RMR).
-        pub relative_redundancy: f64 = "", Less, [""];
         /// Most hops of any first copy: the longest path (LDH as the program of the 2019 study computes it).
         pub last_delivery_hop: u32 = "hops", Less, ["", "mean"];
         /// A lower bound of the mean time to custody over all nodes; see bounds.md.
@@ -82,18 +77,6 @@ metrics! {
         /// The same for the last node.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub last_over_bound: Option<f64> = "", Less, [];
-        /// Bytes on the wire that a node sent, including headers and retransmissions; the mean
-        /// without the publisher.
-        pub bytes_up_per_node: f64 = "bytes", Less, [""];
-        /// Bytes on the wire that a node received; the mean without the publisher.
-        pub bytes_down_per_node: f64 = "bytes", Less, [""];
-        /// Payload of first copies, as a share of the received bytes.
-        pub payload_share: f64 = "share", More, [];
-        /// Payload of further copies, as a share of the received bytes.
-        pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers,
-        /// acknowledgements.
-        pub control_share: f64 = "share", Less, [];
         /// Bytes that the publisher sent.
         pub publisher_bytes_up: u64 = "bytes", Less, [];
         /// Copies that other nodes sent back to the publisher.
@@ -111,14 +94,8 @@ metrics! {
         /// Copies withdrawn before they left: because of IDONTWANT, because the peer has the
         /// message, or because its link has closed.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
-        /// `uplink_full`, `random`,
-        /// `partition`, `stale`.
-        pub packet_drops: PacketDrops = "packets", Less, [];
         /// Frames that lacked a fragment at their receiver, with datagrams.
         pub frames_lost: u64 = "frames", Less, [""];
-        /// Packets retransmitted by the transport.
-        pub retransmissions: u64 = "packets", Less, [""];
         /// Share of the time until the last first copy in which the publisher's uplink was busy.
         pub publisher_uplink_utilisation: f64 = "share", Neither, [];
         /// Share of the time until the last first copy in which an uplink was busy; the mean over
@@ -133,6 +110,11 @@ metrics! {
         /// Per slot: `time_to_custody_ms`, `incomplete`, and `publisher_window_packets`, the mean
         /// congestion window of the publisher's links at the publication.
         pub slots: Vec<Slot> = "", Neither, [];
+    } with {
+        pub deliveries: Deliveries,
+        pub bytes: NodeBytes,
+        pub shares: Shares,
+        pub losses: Losses,
     }
 }
 
@@ -255,7 +237,6 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     };
     let delivered = latencies.len();
     let copies: u64 = deliveries.iter().map(|delivery| u64::from(delivery.copies)).sum();
-    let duplication = ratio(copies as f64, delivered as f64);
     let dissemination = latencies.iter().copied().reduce(f64::max);
     let scenario = &measured.point.scenario;
     let workload = scenario.part::<Columns>();
@@ -275,8 +256,6 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     // A node that exchanges cells needs those that it lacks. It may still receive whole columns.
     let all_payload = sum(|stats| stats.frames_received.payload_bytes);
     let payload = (whole + measured.cells[0] as f64 * PART_BYTES as f64).min(all_payload);
-    let duplicate_payload = all_payload - payload;
-    let (needed, duplicates) = (ratio(payload, down), ratio(duplicate_payload, down));
     // Utilisation is over the time in which columns spread, summed over slots.
     let spreading: f64 = (0..measured.published.len() as u32)
         .map(|slot| {
@@ -299,10 +278,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         column_spread_ms: column_spread(measured),
         incomplete,
         share_by_deadline: ratio(custody.len() as f64, (custody.len() as u64 + incomplete) as f64),
-        delivery_ratio: ratio(delivered as f64, deliveries.len() as f64),
-        duplication_factor: duplication,
         payload_copies: payload_copies(measured),
-        relative_redundancy: (duplication - 1.0).max(0.0),
         last_delivery_hop: deliveries.iter().map(|delivery| u32::from(delivery.hops)).max().unwrap_or(0),
         lower_bound_ms: measured.lower_bound_ms,
         share_of_bound: time_to_custody
@@ -312,26 +288,23 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         p50_over_bound: over_bound(0.5),
         p99_over_bound: over_bound(0.99),
         last_over_bound: over_bound(1.0),
-        bytes_up_per_node: sum(|stats| stats.sent.bytes) / count,
-        bytes_down_per_node: down / count,
-        payload_share: needed,
-        duplicate_share: duplicates,
-        control_share: (1.0 - needed - duplicates).max(0.0),
         publisher_bytes_up: measured.traffic[publisher].sent.bytes,
         publisher_copies_returned: measured.collector.returned,
         repair: workload.repair.is_some().then_some(repairs),
         cells: upgraded.as_ref().map(|upgraded| CellMetrics::of(measured, upgraded)),
         queue_drops: measured.collector.queue_drops,
         withdrawn_copies: measured.withdrawn,
-        packet_drops: packet_drops(&measured.traffic),
         frames_lost: measured.traffic.iter().map(|stats| stats.frames_lost).sum(),
-        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
         publisher_uplink_utilisation: busy(&measured.traffic[publisher]),
         uplink_utilisation: others.iter().map(|stats| busy(stats)).sum::<f64>() / count,
         throughput_mb_per_s: throughput,
         longest_gap_ms: longest_gap,
         mesh_size: measured.mesh_size,
         slots,
+        deliveries: Deliveries::of(delivered as f64, deliveries.len() as f64, copies as f64),
+        bytes: NodeBytes::of(others.iter().copied()),
+        shares: Shares::of(payload, all_payload - payload, down),
+        losses: Losses::of(&measured.traffic),
     }
 }
 

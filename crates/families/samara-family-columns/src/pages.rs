@@ -297,9 +297,9 @@ fn spread(report: &Report<'_>) -> Section {
 fn cost(report: &Report<'_>) -> Section {
     let table = report.table(&[
         ("Copies", |row| fixed(row.mean(copies), 2)),
-        ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
+        ("MB up per node", |row| fixed(row.mean(|m| m.bytes.bytes_up_per_node) / 1e6, 2)),
         ("Withdrawn copies", |row| fixed(row.mean(|m| m.withdrawn_copies as f64), 0)),
-        ("Sent again", |row| fixed(row.mean(|m| m.retransmissions as f64), 0)),
+        ("Sent again", |row| fixed(row.mean(|m| m.losses.retransmissions as f64), 0)),
         ("Queue drops", |row| fixed(row.mean(|m| m.queue_drops as f64), 0)),
     ]);
     let text = "Copies: number of copies of each column that a node received, including the first. Bytes are on the wire.";
@@ -313,7 +313,7 @@ fn copies(metrics: &ColumnMetrics) -> f64 {
         return copies;
     }
     let cells = metrics.cells.as_ref().filter(|cells| cells.old.time_to_custody_ms.is_none());
-    cells.map_or(metrics.duplication_factor, |cells| cells.copies_per_missing)
+    cells.map_or(metrics.deliveries.duplication_factor, |cells| cells.copies_per_missing)
 }
 
 /// Returns the exchange of cells, if there is any.
@@ -346,7 +346,7 @@ fn summary(report: &Report<'_>) -> Summary {
             ("bound ms", |row| fixed(row.bound(), 0)),
             ("x bound", |row| fixed(row.over_bound(), 2)),
             ("copies", |row| fixed(row.mean(copies), 2)),
-            ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 2)),
+            ("MB up", |row| fixed(row.mean(|m| m.bytes.bytes_up_per_node) / 1e6, 2)),
             ("incomplete", |row| number(row.incomplete())),
         ],
     );
@@ -534,7 +534,8 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences.extend(missed.iter().map(|sentence| format!("{sentence}.")));
     sentences.extend(caveats(report));
     match report.is_sweep() {
-        false => sentences.extend(fastest(report)),
+        false if report.loaded.scenario.scenario.findings.is_empty() => sentences.extend(fastest(report)),
+        false => {}
         true => sentences.extend(fastest_at_ends(report)),
     }
     sentences.extend(first_seeds(report).filter_map(slow_start));
@@ -647,49 +648,13 @@ fn fastest_at_ends(report: &Report<'_>) -> Option<String> {
     })
 }
 
-/// Returns sentences that compare ways of publishing.
-///
-/// Runs with incomplete nodes are left out, since means over different nodes do not compare.
-fn fastest(report: &Report<'_>) -> Vec<String> {
+/// Returns a sentence on the fastest run, without runs with incomplete nodes: means over different
+/// nodes do not compare.
+fn fastest(report: &Report<'_>) -> Option<String> {
     let mean = |row: &Row| row.custody(|s| s.mean);
-    let complete = || report.rows.iter().filter(|row| row.incomplete() == 0.0 && mean(row).is_finite());
-    let find = |name: &str| complete().find(|row| row.run == name);
-    let beside_bound = |row: &Row, bound: &str| match row.over_bound() {
-        over if over.is_finite() => format!(", {over:.2} times {bound}"),
-        _ => String::new(),
-    };
-    let mut sentences = Vec::new();
-    if let (Some(sequential), Some(batch)) = (find("sequential"), find("batch"))
-        && let Some(faster) = times(mean(sequential), mean(batch))
-    {
-        let [from, to] = [sequential, batch].map(|row| ms(mean(row)));
-        sentences.push(format!(
-            "Batch publishing reduces the mean time to custody from {from} to {to}: {faster:.1} times faster."
-        ));
-    }
-    if let (Some(batch), Some(node)) = (find("batch"), find("node-wide"))
-        && let Some(faster) = times(mean(batch), mean(node))
-    {
-        sentences.push(format!(
-            "One order over all links, in every node, reduces the mean time to custody to {}: {faster:.2} times faster than the \
-             batch{}.",
-            ms(mean(node)),
-            beside_bound(node, "the lower bound")
-        ));
-    }
-    if let Some(warm) = find("node-wide-warm") {
-        sentences.push(format!(
-            "On connections with open congestion windows the mean is {}{}.",
-            ms(mean(warm)),
-            beside_bound(warm, "the bound")
-        ));
-    }
-    if sentences.is_empty()
-        && let Some(best) = complete().min_by(|a, b| mean(a).total_cmp(&mean(b)))
-    {
-        sentences.push(format!("The fastest run is \"{}\": {} on average.", best.label, ms(mean(best))));
-    }
-    sentences
+    let complete = report.rows.iter().filter(|row| row.incomplete() == 0.0 && mean(row).is_finite());
+    let best = complete.min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
+    Some(format!("The fastest run is \"{}\": {} on average.", best.label, ms(mean(best))))
 }
 
 /// Returns a sentence on the effect of TCP slow start.

@@ -8,13 +8,14 @@ use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
-use samara_sim::{GateStats, HostStats};
+use samara_sim::GateStats;
 use serde::Serialize;
 
 use super::course::{GroupMeasured, Member};
+use samara_lab::metric::groups::{Losses, Uplinks, busy};
 use samara_lab::metrics;
 use samara_lab::network;
-use samara_lab::results::{PacketDrops, packet_drops, ratio};
+use samara_lab::results::ratio;
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -103,10 +104,6 @@ metrics! {
         pub bytes: GroupBytes = "bytes", Less, [];
         /// Content of messages, as a share of the received bytes.
         pub payload_share: f64 = "share", More, [];
-        /// Share of the time in which a member's uplink was busy; the mean over members.
-        pub uplink_utilisation: f64 = "share", Neither, [""];
-        /// Share of the time in which the busiest uplink was busy.
-        pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// Share of the time in which the least busy uplink was busy.
         pub uplink_utilisation_min: f64 = "share", Neither, [];
         /// Bytes per second that a member sent once the group was idle, from half a second after
@@ -114,12 +111,9 @@ metrics! {
         pub idle_bytes_per_s: f64 = "bytes/s", Less, [];
         /// Frames dropped because a queue was full.
         pub queue_drops: u64 = "copies", Less, [""];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
-        /// `uplink_full`, `random`,
-        /// `partition`, `stale`.
-        pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets retransmitted by the transport.
-        pub retransmissions: u64 = "packets", Less, [""];
+    } with {
+        pub uplinks: Uplinks,
+        pub losses: Losses,
     }
 }
 
@@ -270,9 +264,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let is_total = scenario.part::<Parameters>().preset == Preset::RingTotal;
     let other_orders =
         steady.iter().filter(|host| is_total && members[**host].order != members[steady[0]].order).count();
-    let busy =
-        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
-    let uplinks: Vec<f64> = measured.traffic.iter().map(busy).collect();
+    let uplinks = measured.traffic.iter().map(|stats| busy(stats, measured.measured_nanos));
     let bytes = bytes(measured);
     let (upper, of_shape) = (bounds.upper() / 1e6, bounds.of_shape() / 1e6);
     let of_steady = |value: fn(&Counts) -> u64| {
@@ -313,16 +305,14 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         payload_share: ratio(bytes.content, bytes.total),
         gateways: GatewayFigures::of(measured),
         bytes,
-        uplink_utilisation: ratio(uplinks.iter().sum(), uplinks.len() as f64),
-        uplink_utilisation_max: uplinks.iter().copied().fold(0.0, f64::max),
-        uplink_utilisation_min: uplinks.iter().copied().fold(1.0, f64::min),
+        uplink_utilisation_min: uplinks.fold(1.0, f64::min),
         idle_bytes_per_s: ratio(
             measured.idle_bytes.iter().sum::<u64>() as f64,
             measured.idle_bytes.len() as f64,
         ),
         queue_drops: measured.counts.iter().map(|counts| counts.queue_drops).sum(),
-        packet_drops: packet_drops(&measured.traffic),
-        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+        uplinks: Uplinks::of(&measured.traffic, measured.measured_nanos),
+        losses: Losses::of(&measured.traffic),
     }
 }
 

@@ -48,7 +48,7 @@ const COLUMNS: [Column<GroupData>; 12] = [
     ("lost", |row| number(row.mean(|m| m.lost as f64))),
     ("wrong", |row| number(row.mean(|m| m.faults() as f64))),
     ("uplinks", |row| {
-        percent_range(row.mean(|m| m.uplink_utilisation_min), row.mean(|m| m.uplink_utilisation_max))
+        percent_range(row.mean(|m| m.uplink_utilisation_min), row.mean(|m| m.uplinks.uplink_utilisation_max))
     }),
 ];
 
@@ -128,7 +128,7 @@ const COUNTERS: [Column<GroupData>; 16] = [
     ("Forwarded", |row| number(row.mean(|m| m.forwarded as f64))),
     ("Repaired", |row| number(row.mean(|m| m.repaired as f64))),
     ("Bytes/s when idle", |row| number(row.mean(|m| m.idle_bytes_per_s))),
-    ("Retransmissions", |row| number(row.mean(|m| m.retransmissions as f64))),
+    ("Retransmissions", |row| number(row.mean(|m| m.losses.retransmissions as f64))),
     ("Queue full", |row| number(row.mean(|m| m.queue_drops as f64))),
     ("Frozen, most", |row| short_ms(row.mean(|m| m.frozen_ms))),
 ];

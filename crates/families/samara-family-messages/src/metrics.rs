@@ -11,12 +11,13 @@ use serde::Serialize;
 use super::course::MessagesMeasured;
 use super::measure::MessageRow;
 use super::torture;
+use samara_lab::metric::groups::{Deliveries, Losses, NodeBytes, Shares, Uplinks};
 use samara_lab::metrics;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::columns::column;
 use samara_lab::results::deliveries::{DELIVERIES, senders};
 use samara_lab::results::tables::{Columns, Table, distribution, traffic};
-use samara_lab::results::{Measured, Outcome, PacketDrops, Spread, packet_drops, ratio};
+use samara_lab::results::{Measured, Outcome, Spread, ratio};
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -43,15 +44,9 @@ metrics! {
         pub incomplete: u64 = "messages", Less, [""];
         /// Messages that reached every node, as a share (MDR in the 2019 study).
         pub message_delivery_ratio: f64 = "share", More, [""];
-        /// Deliveries, as a share of the expected ones: each message at each other node.
-        pub delivery_ratio: f64 = "share", More, [""];
         /// Hops of the delivery of a message that came last, over messages that reached every node (LDH as the
         /// 2019 study describes it).
         pub last_delivery_hop: Option<Statistics> = "hops", Less, ["mean"];
-        /// Copies received for each delivery, including the first.
-        pub duplication_factor: f64 = "", Less, [""];
-        /// Copies received beyond the first, per delivery (RMR).
-        pub relative_redundancy: f64 = "", Less, [""];
         /// Copies sent in answer to a request.
         pub answered_copies: u64 = "copies", Neither, [];
         /// Mean over messages of the hops to the farthest node, each with the least latency and the
@@ -60,17 +55,6 @@ metrics! {
         /// The lower bound, as a share of the mean dissemination time, both over messages that reached
         /// every node: 1 is optimal.
         pub share_of_bound: Option<f64> = "share", More, [""];
-        /// Bytes on the wire that a node sent, including headers and retransmissions.
-        pub bytes_up_per_node: f64 = "bytes", Less, [""];
-        /// Bytes on the wire that a node received.
-        pub bytes_down_per_node: f64 = "bytes", Less, [""];
-        /// Payload of first copies, as a share of the received bytes.
-        pub payload_share: f64 = "share", More, [];
-        /// Payload of further copies, as a share of the received bytes.
-        pub duplicate_share: f64 = "share", Less, [];
-        /// Everything else, as a share of the received bytes: control messages, framing, headers,
-        /// acknowledgements.
-        pub control_share: f64 = "share", Less, [];
         /// Payload of first copies that a node received, in 10^6 bytes per second of the
         /// measurement.
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
@@ -78,22 +62,18 @@ metrics! {
         pub queue_drops: u64 = "copies", Less, [""];
         /// Copies withdrawn before they left.
         pub withdrawn_copies: u64 = "copies", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
-        /// `uplink_full`, `random`,
-        /// `partition`, `stale`.
-        pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets retransmitted by the transport.
-        pub retransmissions: u64 = "packets", Less, [""];
         /// Time between two successive publications in the network.
         pub publish_interval_ms: Option<Statistics> = "ms", Neither, [];
         /// Time between two deliveries at a node.
         pub inter_arrival_ms: Option<Statistics> = "ms", Neither, [];
-        /// Share of the time in which a node's uplink was busy; the mean over nodes.
-        pub uplink_utilisation: f64 = "share", Neither, [""];
-        /// Share of the time in which the busiest uplink was busy.
-        pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// Mean size of a mesh at the first publication.
         pub mesh_size: f64 = "peers", Neither, [];
+    } with {
+        pub deliveries: Deliveries,
+        pub bytes: NodeBytes,
+        pub shares: Shares,
+        pub losses: Losses,
+        pub uplinks: Uplinks,
     }
 }
 
@@ -119,8 +99,6 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let payloads = rows.iter().zip(&measured.sizes).map(|(row, size)| u64::from(row.delivered) * size);
     let payload = payloads.sum::<u64>() as f64;
     let duplicate_payload = (sum(|stats| stats.frames_received.payload_bytes) - payload).max(0.0);
-    let busy =
-        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let dissemination = Statistics::of(&times);
     let peaks = (times.len() >= 1000).then(|| peaks(&times));
     MessageMetrics {
@@ -131,28 +109,25 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         delivery_latency_ms: Statistics::of_durations(&collector.latency),
         incomplete: (rows.len() - times.len()) as u64,
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
-        delivery_ratio: ratio(delivered as f64, rows.len() as f64 * f64::from(others)),
         last_delivery_hop: Statistics::of(&hops),
-        duplication_factor: ratio((delivered + duplicates) as f64, delivered as f64),
-        relative_redundancy: ratio(duplicates as f64, delivered as f64),
         answered_copies: measured.counts.iter().map(|counts| counts.answered).sum(),
         lower_bound_ms,
         share_of_bound: dissemination.map(|times| ratio(complete_bound_ms, times.mean)),
-        bytes_up_per_node: sum(|stats| stats.sent.bytes) / nodes,
-        bytes_down_per_node: down / nodes,
-        payload_share: ratio(payload, down),
-        duplicate_share: ratio(duplicate_payload, down),
-        control_share: (1.0 - ratio(payload + duplicate_payload, down)).max(0.0),
         throughput_mb_per_s: ratio(payload / nodes, measured.measured_nanos as f64) * 1e3,
         queue_drops: collector.lost.values().sum(),
         withdrawn_copies: measured.withdrawn,
-        packet_drops: packet_drops(&measured.traffic),
-        retransmissions: sum(|stats| stats.retransmitted.packets) as u64,
         publish_interval_ms: Statistics::of(&intervals),
         inter_arrival_ms: Statistics::of_durations(&collector.inter_arrival),
-        uplink_utilisation: measured.traffic.iter().map(busy).sum::<f64>() / nodes,
-        uplink_utilisation_max: measured.traffic.iter().map(busy).fold(0.0, f64::max),
         mesh_size: measured.mesh_size,
+        deliveries: Deliveries::of(
+            delivered as f64,
+            rows.len() as f64 * f64::from(others),
+            (delivered + duplicates) as f64,
+        ),
+        bytes: NodeBytes::of(measured.traffic.iter()),
+        shares: Shares::of(payload, duplicate_payload, down),
+        losses: Losses::of(&measured.traffic),
+        uplinks: Uplinks::of(&measured.traffic, measured.measured_nanos),
     }
 }
 

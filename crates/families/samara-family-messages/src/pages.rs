@@ -51,7 +51,7 @@ const SWEPT: [Shown<MessagesData>; 3] = [
         title: "copies received for each delivery",
         unit: Unit::Number,
         caption: "Includes the first copy.",
-        value: |m| m.duplication_factor,
+        value: |m| m.deliveries.duplication_factor,
     },
 ];
 
@@ -150,7 +150,7 @@ fn incomplete(row: &Row) -> f64 {
 fn dissemination(report: &Report<'_>) -> Section {
     // Keep the digits that distinguish a share close to one from one.
     const MORE: [Column<MessagesData>; 2] = [
-        ("delivered", |row| match row.mean(|m| m.delivery_ratio) {
+        ("delivered", |row| match row.mean(|m| m.deliveries.delivery_ratio) {
             1.0 => "100 %".to_owned(),
             share => percent(share, 4),
         }),
@@ -165,8 +165,8 @@ fn dissemination(report: &Report<'_>) -> Section {
 
 fn summary(report: &Report<'_>) -> Table {
     const MORE: [Column<MessagesData>; 3] = [
-        ("copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
-        ("MB up", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 1)),
+        ("copies", |row| fixed(row.mean(|m| m.deliveries.duplication_factor), 2)),
+        ("MB up", |row| fixed(row.mean(|m| m.bytes.bytes_up_per_node) / 1e6, 1)),
         ("queue drops", |row| number(row.mean(|m| m.queue_drops as f64))),
     ];
     report.table(&[&TIMES[..], &MORE].concat())
@@ -176,14 +176,14 @@ fn cost(report: &Report<'_>) -> Section {
     let table = by_series(
         report,
         &[
-            ("Copies", |row| fixed(row.mean(|m| m.duplication_factor), 2)),
+            ("Copies", |row| fixed(row.mean(|m| m.deliveries.duplication_factor), 2)),
             ("Requested", |row| number(row.mean(|m| m.answered_copies as f64))),
-            ("MB up per node", |row| fixed(row.mean(|m| m.bytes_up_per_node) / 1e6, 1)),
-            ("Needed", |row| percent(row.mean(|m| m.payload_share), 1)),
-            ("Duplicates", |row| percent(row.mean(|m| m.duplicate_share), 1)),
-            ("Control", |row| percent(row.mean(|m| m.control_share), 1)),
-            ("Busiest uplink", |row| percent(row.mean(|m| m.uplink_utilisation_max), 1)),
-            ("Retransmissions", |row| number(row.mean(|m| m.retransmissions as f64))),
+            ("MB up per node", |row| fixed(row.mean(|m| m.bytes.bytes_up_per_node) / 1e6, 1)),
+            ("Needed", |row| percent(row.mean(|m| m.shares.payload_share), 1)),
+            ("Duplicates", |row| percent(row.mean(|m| m.shares.duplicate_share), 1)),
+            ("Control", |row| percent(row.mean(|m| m.shares.control_share), 1)),
+            ("Busiest uplink", |row| percent(row.mean(|m| m.uplinks.uplink_utilisation_max), 1)),
+            ("Retransmissions", |row| number(row.mean(|m| m.losses.retransmissions as f64))),
             ("Queue drops", |row| number(row.mean(|m| m.queue_drops as f64))),
             ("Interval", |row| short_ms(row.mean(|m| of(m.publish_interval_ms, |s| s.mean)))),
             ("Inter-arrival", |row| short_ms(row.mean(|m| of(m.inter_arrival_ms, |s| s.mean)))),

@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::bound::{Loads, Window, busy};
 use super::course::{FaultWindow, MixMeasured};
 use super::measure::{Collector, RoundRow, hop_times};
+use samara_lab::metric::groups::Losses;
 use samara_lab::metrics;
-use samara_lab::results::{PacketDrops, packet_drops, ratio};
+use samara_lab::results::ratio;
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -143,12 +144,8 @@ metrics! {
         /// The time of work on one core: `generate` and `share` for a round and a part of its key,
         /// all others for a slot.
         pub cost_us: BTreeMap<&'static str, f64> = "µs", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
-        /// `uplink_full`, `random`,
-        /// `partition`, `stale`.
-        pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets retransmitted by the transport.
-        pub retransmissions: u64 = "packets", Less, [""];
+    } with {
+        pub losses: Losses,
     }
 }
 
@@ -252,8 +249,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         queue_drops: measured.refused_frames,
         ignored: measured.ignored.iter().copied().filter(|(_, count)| *count > 0).collect(),
         cost_us: measured.costs.named_us().collect(),
-        packet_drops: packet_drops(&measured.traffic),
-        retransmissions: measured.traffic.iter().map(|stats| stats.retransmitted.packets).sum(),
+        losses: Losses::of(&measured.traffic),
     }
 }
 

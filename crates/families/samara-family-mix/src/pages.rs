@@ -111,7 +111,7 @@ const COUNTERS: [Column<MixData>; 16] = [
     ("Not mixed", |row| number(row.mean(|m| m.unmixed as f64))),
     ("Teams drawn", |row| number(row.mean(|m| m.draws as f64))),
     ("Frames retransmitted", |row| number(row.mean(|m| m.resent_frames as f64))),
-    ("Packets retransmitted", |row| number(row.mean(|m| m.retransmissions as f64))),
+    ("Packets retransmitted", |row| number(row.mean(|m| m.losses.retransmissions as f64))),
     ("Latency, p95", |row| short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.p95)))),
     ("Maximum", |row| short_ms(row.mean(|m| of(m.batch_latency_ms, |s| s.max)))),
     ("Service", |row| short_ms(row.mean(|m| of(m.service_ms, |s| s.mean)))),

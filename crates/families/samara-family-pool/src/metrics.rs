@@ -10,8 +10,9 @@ use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
 use serde::Serialize;
 
 use crate::TransactionsMeasured;
+use samara_lab::metric::groups::{Losses, NodeBytes, Uplinks};
 use samara_lab::metrics;
-use samara_lab::results::{PacketDrops, packet_drops, ratio};
+use samara_lab::results::{packet_drops, ratio};
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -71,10 +72,6 @@ metrics! {
         pub seen_tx: f64 = "keys", Less, [""];
         /// Keys that a node requested, per transaction.
         pub want_tx: f64 = "keys", Less, [""];
-        /// Bytes on the wire that a node sent, including headers.
-        pub bytes_up_per_node: f64 = "bytes", Less, [""];
-        /// Bytes on the wire that a node received.
-        pub bytes_down_per_node: f64 = "bytes", Less, [""];
         /// Rates on the wire from the first submission to the end of the run, both directions
         /// together: `mean`, standard deviation `sd`, `min` and `max` over nodes, and `cv`, the
         /// deviation relative to the mean.
@@ -97,10 +94,6 @@ metrics! {
         /// Bodies received in the scenario's first run, with equal sweep values and seed, relative to
         /// those of this run.
         pub copies_saved_factor: Option<f64> = "", More, [];
-        /// Share of the time in which a node's uplink was busy; the mean over nodes.
-        pub uplink_utilisation: f64 = "share", Neither, [""];
-        /// Share of the time in which the busiest uplink was busy.
-        pub uplink_utilisation_max: f64 = "share", Neither, [];
         /// Flushes per node and transaction.
         pub flushes: f64 = "", Less, [];
         /// Blocks that were committed.
@@ -149,12 +142,10 @@ metrics! {
         /// The largest number of transactions in the pool of an honest node, sampled before each
         /// block.
         pub pool_txs_max: u64 = "", Neither, [];
-        /// Lost packets by cause: `downlink_full`, `downlink_codel`, `uplink_codel`,
-        /// `uplink_full`, `random`,
-        /// `partition`, `stale`.
-        pub packet_drops: PacketDrops = "packets", Less, [];
-        /// Packets retransmitted by the transport.
-        pub retransmissions: u64 = "packets", Less, [""];
+    } with {
+        pub node_bytes: NodeBytes,
+        pub losses: Losses,
+        pub uplinks: Uplinks,
     }
 }
 
@@ -220,11 +211,8 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     let all = measured.uptime.honest_count();
     let complete = rows.iter().filter(|row| row.pools == all).map(|row| row.dissemination_ms());
     let traffic: Vec<HostStats> = honest.iter().map(|node| measured.traffic[*node]).collect();
-    let sum = |value: fn(&HostStats) -> u64| traffic.iter().map(value).sum::<u64>() as f64;
     let nodes = measured.degrees.len() as f64;
     let links = measured.degrees.iter().map(|degree| f64::from(*degree)).sum::<f64>() / 2.0;
-    let busy =
-        |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64).min(1.0);
     let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
     let received = traffic.iter().map(|stats| stats.received).fold(Count::default(), |sum, count| Count {
         packets: sum.packets + count.packets,
@@ -270,8 +258,6 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         overdue_pushes: ratio(totals.engine.overdue_pushes as f64, pairs),
         seen_tx: ratio(totals.engine.heard_keys as f64, pairs),
         want_tx: ratio(totals.engine.requests() as f64, pairs),
-        bytes_up_per_node: ratio(sum(|stats| stats.sent.bytes), count),
-        bytes_down_per_node: ratio(sum(|stats| stats.received.bytes), count),
         bandwidth_mb_per_s: rates(|stats| stats.sent.bytes + stats.received.bytes),
         sent_mb_per_s: rates(|stats| stats.sent.bytes),
         received_mb_per_s: rates(|stats| stats.received.bytes),
@@ -279,8 +265,6 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         connection_bytes: ratio(connections.messages + connections.framing, pairs),
         bytes_saved_factor: None,
         copies_saved_factor: None,
-        uplink_utilisation: traffic.iter().map(busy).sum::<f64>() / count,
-        uplink_utilisation_max: traffic.iter().map(busy).fold(0.0, f64::max),
         flushes: ratio(connections.flushes, pairs),
         blocks: measured.blocks.len() as u64,
         block_txs: Statistics::of(&block_txs),
@@ -304,8 +288,9 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         keys_max: measured.keys_max,
         requests_max: measured.requests_max,
         pool_txs_max: measured.pool_txs_max,
-        packet_drops: packet_drops(&measured.traffic),
-        retransmissions: sum(|stats| stats.retransmitted.packets) as u64,
+        node_bytes: NodeBytes::of(traffic.iter()),
+        losses: Losses { packet_drops: packet_drops(&measured.traffic), ..Losses::of(&traffic) },
+        uplinks: Uplinks::of(&traffic, measured.measured_nanos),
     }
 }
 

@@ -5,9 +5,9 @@ use samara_report::words::percent;
 use samara_scenario::Loaded;
 use serde_json::Value;
 
-use crate::family;
 use crate::metric::{declared, has_value, is_distribution, unit, unit_in};
 use crate::report::grouped;
+use crate::{family, finding};
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
 #[derive(Clone, Debug)]
@@ -96,8 +96,9 @@ impl ExpectationResult {
 
 impl Expectation {
     /// Returns the expectations of a scenario, without those that need a run that is not selected.
-    /// Commas separate several comparisons of one metric.
+    /// Also checks the [findings](finding) of the scenario, which name runs and metrics, too. Commas separate several comparisons of one metric.
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
+        finding::check(loaded)?;
         let parse = |(key, text): (&String, &String)| {
             known(loaded, key).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))?;
             let counts = !loaded.advisory.contains(key);
@@ -154,7 +155,7 @@ pub(crate) fn run_and_metric(key: &str) -> (Option<&str>, &str) {
 }
 
 /// Checks that the run and the metric of an expectation exist.
-fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
+pub(crate) fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
     let (run, metric) = run_and_metric(key);
     let name = &loaded.scenario.scenario.name;
     let runs: Vec<&str> = match loaded.scenario.runs.as_slice() {

@@ -100,9 +100,6 @@ pub struct Family {
     /// Whether no run is better than the bounds among the metrics. Otherwise they hold for a run's
     /// steady state, which a short run does not have.
     pub has_strict_bounds: bool,
-    /// Two runs whose difference a page explains, if both have paths: otherwise it takes the slowest
-    /// and the fastest one.
-    pub explained_pair: [&'static str; 2],
     /// Values of a scenario that are measured on this machine before it runs.
     pub calibration: Calibration,
     /// Draws a scenario for a search for broken promises. Returns false if the family has none.
@@ -143,7 +140,6 @@ impl Family {
         metrics: &[],
         runs: |_| unreachable!("each family states its experiments"),
         has_strict_bounds: true,
-        explained_pair: [""; 2],
         calibration: Calibration { is_wanted: |_| false, measure: |_| Ok(None) },
         draw: |_| false,
         report: crate::sweep::plain,

@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod explain;
 pub mod family;
 mod files;
+pub mod finding;
 pub mod hops;
 pub mod index;
 pub mod metric;

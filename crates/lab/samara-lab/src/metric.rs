@@ -2,9 +2,14 @@
 //!
 //! JSON, comparisons, sweeps, reports and `docs/results.md` read the declarations.
 
+pub mod groups;
+
+use std::marker::PhantomData;
+
 use samara_document::closest;
 
 use crate::family::{self, Family};
+use crate::statistics::Statistics;
 
 /// The paths of the values of [`Statistics`](crate::statistics::Statistics).
 const STATISTICS: [&str; 5] = [".mean", ".p50", ".p95", ".p99", ".max"];
@@ -53,7 +58,8 @@ pub(crate) fn in_words(metric: &str) -> String {
 ///
 /// Each field states its unit, its better direction (`Less`, `More` or `Neither`), and its
 /// headlines: paths below its name, or an empty path for the metric itself. `of` names the retained
-/// data with these metrics.
+/// data with these metrics. `with` adds [groups] of metrics that several families have; a group is
+/// declared by this macro, too.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -64,7 +70,9 @@ macro_rules! metrics {
                 $(#[serde($($serde:tt)*)])?
                 pub $field:ident: $ty:ty = $unit:literal, $better:ident, [$($headline:literal),*];
             )*
-        }
+        } $(with {
+            $(pub $group:ident: $Group:ty,)*
+        })?
     ) => {
         $(#[$outer])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -74,20 +82,34 @@ macro_rules! metrics {
                 $(#[serde($($serde)*)])?
                 pub $field: $ty,
             )*
+            $($(
+                #[serde(flatten)]
+                pub $group: $Group,
+            )*)?
         }
 
         impl $Name {
-            /// The declarations, in the order of the fields.
-            pub const METRICS: &'static [$crate::metric::Metric] = &[$(
-                $crate::metric::Metric {
-                    name: stringify!($field),
-                    unit: $unit,
-                    better: $crate::direction!($better),
-                    headlines: &[$($headline),*],
-                    is_distribution: $crate::metric::is_statistics(stringify!($ty), &[$($headline),*]),
-                    meaning: concat!($($meaning),+),
-                },
-            )*];
+            /// The declarations by group, first those of the fields.
+            const PARTS: &'static [&'static [$crate::metric::Metric]] = &[
+                &[$(
+                    $crate::metric::Metric {
+                        name: stringify!($field),
+                        unit: $unit,
+                        better: $crate::direction!($better),
+                        headlines: &[$($headline),*],
+                        is_distribution: {
+                            use $crate::metric::Other as _;
+                            $crate::metric::checked(<$crate::metric::Kind<$ty>>::IS_DISTRIBUTION, &[$($headline),*])
+                        },
+                        meaning: concat!($($meaning),+),
+                    },
+                )*],
+                $($(<$Group>::METRICS,)*)?
+            ];
+
+            /// The declarations: those of the fields in their order, then those of the groups.
+            pub const METRICS: &'static [$crate::metric::Metric] =
+                &$crate::metric::joined::<{ $crate::metric::count($Name::PARTS) }>($Name::PARTS);
         }
 
         $(impl $crate::results::Data for $Data {
@@ -118,22 +140,68 @@ macro_rules! direction {
     };
 }
 
-/// Returns true if this is the written type of statistics.
+/// Tells the types of statistics from all others: an associated constant of the type itself wins over
+/// that of [`Other`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Kind<T>(PhantomData<T>);
+
+impl Kind<Statistics> {
+    pub const IS_DISTRIBUTION: bool = true;
+}
+
+impl Kind<Option<Statistics>> {
+    pub const IS_DISTRIBUTION: bool = true;
+}
+
+#[doc(hidden)]
+pub trait Other {
+    const IS_DISTRIBUTION: bool = false;
+}
+
+impl<T> Other for Kind<T> {}
+
+/// Returns `is_distribution`.
 ///
 /// # Panics
-/// If it is, and one of the headlines is not a statistic: the declaration does not compile.
+/// If a headline of a distribution is not a statistic: the declaration does not compile.
 #[doc(hidden)]
-pub const fn is_statistics(written: &str, headlines: &[&str]) -> bool {
-    if !matches!(written.as_bytes(), b"Statistics" | b"Option<Statistics>") {
-        return false;
-    }
+pub const fn checked(is_distribution: bool, headlines: &[&str]) -> bool {
     let mut at = 0;
-    while at < headlines.len() {
+    while is_distribution && at < headlines.len() {
         let is_known = matches!(headlines[at].as_bytes(), b"mean" | b"p50" | b"p95" | b"p99" | b"max");
         assert!(is_known, "a headline of statistics is one of mean, p50, p95, p99 and max");
         at += 1;
     }
-    true
+    is_distribution
+}
+
+/// Returns the number of declarations in all parts.
+#[doc(hidden)]
+pub const fn count(parts: &[&[Metric]]) -> usize {
+    let (mut all, mut part) = (0, 0);
+    while part < parts.len() {
+        all += parts[part].len();
+        part += 1;
+    }
+    all
+}
+
+/// Returns the declarations of all parts, which are `N`.
+#[doc(hidden)]
+pub const fn joined<const N: usize>(parts: &[&[Metric]]) -> [Metric; N] {
+    let mut all =
+        [Metric { name: "", unit: "", better: None, headlines: &[], is_distribution: false, meaning: "" }; N];
+    let (mut next, mut part) = (0, 0);
+    while part < parts.len() {
+        let mut at = 0;
+        while at < parts[part].len() {
+            all[next] = parts[part][at];
+            (next, at) = (next + 1, at + 1);
+        }
+        part += 1;
+    }
+    all
 }
 
 /// Returns the declarations of all families, one family after the other. Those of experiments that the

@@ -15,6 +15,7 @@ use serde_json::{Map, Value as Json};
 use crate::expect::ExpectationResult;
 use crate::explain;
 use crate::family;
+use crate::finding;
 use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory, RivalFigures, Run};
@@ -57,7 +58,10 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
     let family = family::of(&loaded.scenario);
     let mut body = (family.report)(loaded, findings);
-    body.findings.extend(explain::difference(findings, family.explained_pair));
+    let said = finding::sentences(loaded, results);
+    body.findings.splice(..0, said.iter().cloned());
+    body.summary.after.splice(..0, said);
+    body.findings.extend(explain::difference(findings, loaded.scenario.scenario.explained.as_ref()));
     for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
         .into_iter()
         .chain(absent_tables(summary))

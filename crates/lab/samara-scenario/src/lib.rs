@@ -189,11 +189,28 @@ pub struct About {
     pub description: String,
     /// Seeds of repeated runs. Results are means over them.
     pub seeds: Vec<u64>,
+    /// Sentences about the runs, for pages and the terminal. `{RUN:METRIC}` stands for a figure, the
+    /// mean over the seeds, and `{RUN:METRIC / RUN:METRIC}` for the ratio of two. A sentence is left out
+    /// if one of its runs has no results or incomplete ones, or if a ratio is below 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub findings: Vec<String>,
+    /// Two runs, the slower one first, whose difference `samara explain` states by cause. Default: the
+    /// slowest and the fastest one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained: Option<[String; 2]>,
 }
 
 impl Default for About {
     fn default() -> Self {
-        Self { name: String::new(), title: String::new(), description: String::new(), seeds: vec![1] }
+        Self {
+            name: String::new(),
+            title: String::new(),
+            description: String::new(),
+            seeds: vec![1],
+            findings: Vec::new(),
+            explained: None,
+        }
     }
 }
 
@@ -268,7 +285,6 @@ pub struct Fault {
     pub factor: Option<f64>,
 }
 
-/// Returns true for a value that scenarios leave out.
 /// Distributions of the times at which a workload acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -164,8 +164,8 @@ fn message_sizes_affect_results() {
     let measured = run(&loaded.points[0], RunOptions::new(1, &loaded.inputs), |_| {}).unwrap();
     let result: Outcome<MessagesData> = measured.outcome().typed().expect("messages");
     let metrics = &result.metrics;
-    assert_eq!((metrics.messages, metrics.delivery_ratio), (2, 1.0));
-    let payload = metrics.payload_share * metrics.bytes_down_per_node * f64::from(NODES);
+    assert_eq!((metrics.messages, metrics.deliveries.delivery_ratio), (2, 1.0));
+    let payload = metrics.shares.payload_share * metrics.bytes.bytes_down_per_node * f64::from(NODES);
     assert!((payload / (15.0 * 60_000.0) - 1.0).abs() < 1e-9, "{payload}");
     assert!(metrics.lower_bound_ms < metrics.dissemination_ms.unwrap().mean);
 }

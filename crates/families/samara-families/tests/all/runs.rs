@@ -54,15 +54,16 @@ fn schedules_deliver_everything_and_none_beats_the_bound() {
         for result in results("peerdas", SMALL, &[], seed, 2) {
             let metrics = &result.metrics;
             let name = format!("{} with seed {seed}", result.run.name);
-            assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{name}");
+            assert_eq!((metrics.deliveries.delivery_ratio, metrics.incomplete), (1.0, 0), "{name}");
             let custody = metrics.time_to_custody_ms.unwrap();
             assert!(
                 metrics.lower_bound_ms > 0.0 && metrics.lower_bound_ms < custody.mean,
                 "{name}: {metrics:?}"
             );
             assert_not_below_the_curve(&result, &name);
-            assert!(metrics.duplication_factor >= 1.0, "{name}");
-            let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
+            assert!(metrics.deliveries.duplication_factor >= 1.0, "{name}");
+            let shares =
+                metrics.shares.payload_share + metrics.shares.duplicate_share + metrics.shares.control_share;
             assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
             assert!(metrics.last_delivery_hop >= 1 && metrics.last_delivery_hop < 12, "{name}");
             assert!(
@@ -134,7 +135,7 @@ fn only_the_figures_of_honest_nodes_count() {
         results("peerdas", &[SMALL, &[("fault", WITHHOLDING)]].concat(), &["node-wide"], 1, 1).remove(0);
     assert_eq!(result.custody_ms[0].len(), 100 - 1 - 30, "all but the publisher and the hostile nodes");
     assert!(result.metrics.incomplete < 10, "{} incomplete", result.metrics.incomplete);
-    assert!(result.metrics.delivery_ratio > 0.95, "{}", result.metrics.delivery_ratio);
+    assert!(result.metrics.deliveries.delivery_ratio > 0.95, "{}", result.metrics.deliveries.delivery_ratio);
 }
 
 /// In networks with regions, classes of hosts, faults, FQ-CoDel and QUIC, with and without a code.
@@ -185,7 +186,7 @@ fn nothing_completes_below_the_curve() {
 fn first_copies_first_is_faster_and_withdrawal_saves_copies() {
     let results = results("peerdas", SMALL, &["sequential", "batch", "node-wide"], 1, 2);
     let mean = |i: usize| results[i].metrics.time_to_custody_ms.unwrap().mean;
-    let copies = |i: usize| results[i].metrics.duplication_factor;
+    let copies = |i: usize| results[i].metrics.deliveries.duplication_factor;
     assert!(mean(0) > 1.5 * mean(1), "sequential {} against batch {}", mean(0), mean(1));
     assert!(mean(1) > 1.1 * mean(2), "batch {} against one order {}", mean(1), mean(2));
     assert!(copies(2) < copies(0));
@@ -200,13 +201,18 @@ fn quic_delivers_everything_and_is_not_slower_under_loss() {
         let results = results("peerdas", &set, &["batch", "node-wide"], 1, 2);
         for result in &results {
             let metrics = &result.metrics;
-            assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0), "{}", result.run.name);
+            assert_eq!(
+                (metrics.deliveries.delivery_ratio, metrics.incomplete),
+                (1.0, 0),
+                "{}",
+                result.run.name
+            );
             assert!(
                 metrics.time_to_custody_ms.unwrap().mean >= metrics.lower_bound_ms,
                 "{}",
                 result.run.name
             );
-            assert!(metrics.retransmissions > 100, "{}", result.run.name);
+            assert!(metrics.losses.retransmissions > 100, "{}", result.run.name);
         }
         results.iter().map(|result| result.metrics.time_to_custody_ms.unwrap().mean).sum::<f64>()
     };
@@ -258,7 +264,7 @@ fn faults_are_survived_or_counted() {
     // Nodes that a partition separates during the publication fetch the block by gossip afterwards.
     let split = fault("[[fault]]\nkind = \"partition\"\nat = \"5.9 s\"\nuntil = \"8 s\"\nshare = \"20 %\"\n");
     assert_eq!(split[0].metrics.incomplete, 0, "{:?}", split[0].metrics);
-    assert!(split[0].metrics.packet_drops.partition > 0);
+    assert!(split[0].metrics.losses.packet_drops.partition > 0);
 }
 
 #[test]
@@ -384,7 +390,7 @@ fn limit_over_all_links_gives_one_order_its_gain_behind_a_router() {
         };
         let (with, without) = (outcome("true", 1), outcome("false", 1));
         let mean = |outcome: &Outcome<ColumnsData>| outcome.metrics.time_to_custody_ms.unwrap().mean;
-        let copies = |outcome: &Outcome<ColumnsData>| outcome.metrics.duplication_factor;
+        let copies = |outcome: &Outcome<ColumnsData>| outcome.metrics.deliveries.duplication_factor;
         assert_eq!(with.metrics.incomplete, 0);
         assert!(mean(&with) < 0.9 * mean(&without), "{kind}: {} {}", mean(&with), mean(&without));
         assert!(copies(&with) < copies(&without), "{kind}: {} {}", copies(&with), copies(&without));

@@ -102,7 +102,7 @@ fn transport_and_queues_are_those_of_the_study() {
     assert_eq!((quic.initial_receive_window, quic.receive_window), (419, 8395));
     assert!(matches!(network::nic(point), NicDiscipline::FqCoDel(fair) if fair.buckets == 128));
     let results = outcomes::<MessagesData>(&loaded, 2);
-    assert!((results[0].metrics.delivery_ratio - 1.0).abs() < 1e-12);
+    assert!((results[0].metrics.deliveries.delivery_ratio - 1.0).abs() < 1e-12);
     assert_eq!(results[0].run.digest, outcomes::<MessagesData>(&loaded, 1)[0].run.digest);
 }
 

@@ -81,7 +81,7 @@ fn repair_spreads_columns_that_have_not_left_the_publisher() {
     assert!(mean(repaired) < 0.95 * mean(alone), "{} against {}", mean(repaired), mean(alone));
     for outcome in [repaired, alone] {
         let metrics = &outcome.metrics;
-        assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0));
+        assert_eq!((metrics.deliveries.delivery_ratio, metrics.incomplete), (1.0, 0));
         assert!(metrics.lower_bound_ms < mean(outcome));
     }
 }
@@ -104,7 +104,7 @@ fn rows_travel_beside_columns() {
     let set = [("columns.rows", "4"), ("columns.row_custody", "1")];
     let outcome = &results(&set, &["batch"], 1)[0];
     let metrics = &outcome.metrics;
-    assert_eq!((metrics.delivery_ratio, metrics.incomplete), (1.0, 0));
+    assert_eq!((metrics.deliveries.delivery_ratio, metrics.incomplete), (1.0, 0));
     let rows = outcome.deliveries.iter().filter(|delivery| delivery.column >= 32);
     assert_eq!(rows.count(), 59, "each node keeps a row");
     assert_eq!(outcome.deliveries.len(), 59 * 7);
@@ -112,7 +112,7 @@ fn rows_travel_beside_columns() {
     let kept = (6.0 * 32_768.0 + 262_144.0) / 1e6;
     let rate = metrics.throughput_mb_per_s.unwrap() * mean(outcome) / 1e3;
     assert!(rate >= kept * 0.999 && rate < kept * 1.5, "{rate} MB against {kept}");
-    let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
+    let shares = metrics.shares.payload_share + metrics.shares.duplicate_share + metrics.shares.control_share;
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
 }
 
@@ -143,10 +143,14 @@ fn batches_are_faster_over_every_protocol_and_transport() {
             assert_eq!(metrics.queue_drops, 0, "{name}");
             assert!(metrics.mesh_size > 1.0, "{name}");
             if method == "datagram" {
-                assert_eq!(metrics.retransmissions, 0, "{name}");
-                assert!(metrics.delivery_ratio > 0.97, "{name}: {}", metrics.delivery_ratio);
+                assert_eq!(metrics.losses.retransmissions, 0, "{name}");
+                assert!(
+                    metrics.deliveries.delivery_ratio > 0.97,
+                    "{name}: {}",
+                    metrics.deliveries.delivery_ratio
+                );
             } else {
-                assert_eq!((metrics.delivery_ratio, metrics.frames_lost), (1.0, 0), "{name}");
+                assert_eq!((metrics.deliveries.delivery_ratio, metrics.frames_lost), (1.0, 0), "{name}");
             }
         }
     }
@@ -157,11 +161,14 @@ fn lost_datagrams_lose_frames_that_gossip_repairs() {
     let set = [("network.loss", "1 %")];
     let outcome = &results(&set, &["datagram-batch"], 1)[0];
     let metrics = &outcome.metrics;
-    assert!(metrics.frames_lost > 20 && metrics.packet_drops.random > metrics.frames_lost / 2, "{metrics:?}");
-    assert_eq!(metrics.retransmissions, 0);
+    assert!(
+        metrics.frames_lost > 20 && metrics.losses.packet_drops.random > metrics.frames_lost / 2,
+        "{metrics:?}"
+    );
+    assert_eq!(metrics.losses.retransmissions, 0);
     // A copy of 12 fragments is lost with a probability of 11 %; further copies and IWANT make up
     // for it.
-    assert!(metrics.delivery_ratio > 0.99, "{}", metrics.delivery_ratio);
+    assert!(metrics.deliveries.delivery_ratio > 0.99, "{}", metrics.deliveries.delivery_ratio);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn code_replaces_pieces_that_the_publisher_never_sends() {
     // Without a code, all nodes have all but one.
     let uncoded = omit("1", "near");
     assert_eq!(uncoded.metrics.incomplete, 59);
-    assert!((uncoded.metrics.delivery_ratio - 63.0 / 64.0).abs() < 1e-9);
+    assert!((uncoded.metrics.deliveries.delivery_ratio - 63.0 / 64.0).abs() < 1e-9);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn limit_over_all_links_keeps_copies_out_of_the_queue_before_the_uplink() {
     let points = without.points.iter_mut();
     points.for_each(|point| std::sync::Arc::make_mut(&mut point.scenario).transport.node_limit = Some(false));
     let without = &outcomes::<ColumnsData>(&without, 1)[0];
-    let drops = |outcome: &Outcome<ColumnsData>| outcome.metrics.packet_drops.uplink_codel;
+    let drops = |outcome: &Outcome<ColumnsData>| outcome.metrics.losses.packet_drops.uplink_codel;
     assert!(drops(with) < drops(without) / 2, "{} {}", drops(with), drops(without));
     assert!(p50(with) < p50(without), "{} {}", p50(with), p50(without));
 }

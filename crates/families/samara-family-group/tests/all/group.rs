@@ -171,7 +171,11 @@ fn full_load_with_jitter_and_loss_causes_no_suspicions() {
         assert_clean(&result);
         let m = &result.metrics;
         assert_eq!((m.suspicions, m.views), (0, 1), "{}", result.run.name);
-        assert!(m.packet_drops.random > 0 && m.uplink_utilisation > 0.6, "{:?}", m.packet_drops);
+        assert!(
+            m.losses.packet_drops.random > 0 && m.uplinks.uplink_utilisation > 0.6,
+            "{:?}",
+            m.losses.packet_drops
+        );
     }
 }
 

@@ -22,14 +22,15 @@ fn reliable_protocols_deliver_everything() {
         assert_eq!(metrics.messages, 120, "{name}");
         // RandomSub has no guarantee.
         if name != "randomsub" {
-            assert_eq!((metrics.incomplete, metrics.delivery_ratio), (0, 1.0), "{name}");
+            assert_eq!((metrics.incomplete, metrics.deliveries.delivery_ratio), (0, 1.0), "{name}");
         }
         let times = metrics.dissemination_ms.unwrap();
         assert!(metrics.lower_bound_ms > 0.0 && metrics.lower_bound_ms < times.mean, "{name}: {metrics:?}");
         assert!(times.p50 <= times.p95 && times.p95 <= times.p99 && times.p99 <= times.max, "{name}");
         let hops = metrics.last_delivery_hop.unwrap();
         assert!(hops.mean >= 2.0 && hops.max < 20.0, "{name}: {hops:?}");
-        let shares = metrics.payload_share + metrics.duplicate_share + metrics.control_share;
+        let shares =
+            metrics.shares.payload_share + metrics.shares.duplicate_share + metrics.shares.control_share;
         assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
         assert_eq!(metrics.queue_drops, 0, "{name}");
         // There are 25 ms between two publications in the network.
@@ -45,10 +46,10 @@ fn flooding_copies_match_the_graph() {
     let result = &results(&[], &["floodsub"], 1)[0];
     let (links, nodes) = (f64::from(result.degrees.iter().sum::<u32>()) / 2.0, 95.0);
     let (least, most) = (links / (nodes - 1.0), (2.0 * links - (nodes - 1.0)) / (nodes - 1.0));
-    let copies = result.metrics.duplication_factor;
+    let copies = result.metrics.deliveries.duplication_factor;
     assert!(copies >= least && copies <= most + 1e-9, "{copies}, between {least} and {most}");
     let gossip = &results(&[], &["gossipsub"], 1)[0];
-    assert!(gossip.metrics.duplication_factor < copies, "meshes save copies");
+    assert!(gossip.metrics.deliveries.duplication_factor < copies, "meshes save copies");
 }
 
 #[test]

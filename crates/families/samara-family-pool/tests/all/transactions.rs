@@ -25,7 +25,7 @@ fn small_version_of_the_adr_experiment() {
         let (name, metrics) = (&result.run.name, &result.metrics);
         assert_eq!(metrics.transactions, 220, "{name}: every client twice");
         assert_eq!((metrics.incomplete, metrics.delivered_share), (0, 1.0), "{name}");
-        assert_eq!((metrics.retransmissions, metrics.queue_drops), (0, 0), "{name}");
+        assert_eq!((metrics.losses.retransmissions, metrics.queue_drops), (0, 0), "{name}");
         assert!(metrics.misbehaviour.is_empty(), "{name}: {:?}", metrics.misbehaviour);
     }
     let copies = |result: &Outcome<PoolData>| result.metrics.duplication_factor;
@@ -54,7 +54,7 @@ fn results_add_up() {
             + bytes.sealing
             + bytes.headers;
         assert!((parts - bytes.total).abs() < 1e-6 && bytes.headers > 0.0, "{bytes:?}");
-        let total = metrics.bytes_down_per_node / metrics.transactions as f64;
+        let total = metrics.node_bytes.bytes_down_per_node / metrics.transactions as f64;
         assert!((total - bytes.total).abs() < 1e-6, "{total}");
         // Connections carry only the received bytes; they do not count pings.
         let carried = parts - bytes.sealing - bytes.headers;
@@ -89,7 +89,8 @@ fn bandwidth_of_nodes_spreads_as_their_links_do() {
     assert!((both.cv / expected - 1.0).abs() < 0.1, "{both:?}, expected {expected}");
     let received = [cat, flood].map(|result| result.metrics.received_mb_per_s.cv);
     assert!(received[0] < received[1], "{received:?}");
-    let seconds = both.mean * 1e6 / (flood.metrics.bytes_up_per_node + flood.metrics.bytes_down_per_node);
+    let seconds = both.mean * 1e6
+        / (flood.metrics.node_bytes.bytes_up_per_node + flood.metrics.node_bytes.bytes_down_per_node);
     assert!((both.sd / both.mean - both.cv).abs() < 1e-9 && both.min < both.mean && both.mean < both.max);
     let directions = flood.metrics.sent_mb_per_s.mean + flood.metrics.received_mb_per_s.mean;
     assert!((directions / both.mean - 1.0).abs() < 1e-9 && seconds > 0.0);

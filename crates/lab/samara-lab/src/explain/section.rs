@@ -40,16 +40,18 @@ fn shown(findings: &Findings) -> Vec<Shown> {
 /// Number of causes in the sentence about the difference of two runs.
 const DIFFERENCES: usize = 3;
 
-/// Returns a sentence on the difference of two runs by cause: those of the `pair`, or else the slowest
+/// Returns a sentence on the difference of two runs by cause: those of the
+/// `pair`, or else the slowest
 /// and the fastest one. The parts of the difference add up to it.
-pub fn difference(findings: &Findings, pair: [&str; 2]) -> Option<String> {
+pub fn difference(findings: &Findings, pair: Option<&[String; 2]>) -> Option<String> {
     let runs = shown(findings);
     let named = |name: &str| runs.iter().find(|run| run.run == name);
     let ends = || {
         let by_total = |a: &&Shown, b: &&Shown| total(&a.parts).total_cmp(&total(&b.parts));
         Some((runs.iter().max_by(by_total)?, runs.iter().min_by(by_total)?))
     };
-    let (slow, fast) = named(pair[0]).zip(named(pair[1])).or_else(ends)?;
+    let pair = pair.and_then(|[slow, fast]| named(slow).zip(named(fast)));
+    let (slow, fast) = pair.or_else(ends)?;
     let whole = total(&slow.parts) - total(&fast.parts);
     // Less than a thousandth is no difference to explain.
     if whole < 1e-3 * total(&slow.parts) {
