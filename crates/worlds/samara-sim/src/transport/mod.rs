@@ -6,6 +6,7 @@
 
 mod backlog;
 mod config;
+mod congestion;
 pub(crate) mod datagram;
 pub(crate) mod http2;
 pub(crate) mod mconn;

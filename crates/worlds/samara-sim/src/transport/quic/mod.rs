@@ -7,6 +7,7 @@
 //! acknowledged itself. Windows count bytes.
 
 mod congestion;
+mod pacer;
 mod receiver;
 mod recovery;
 mod sender;

@@ -94,6 +94,10 @@ impl Recovery {
         self.first + self.packets.len() as u32
     }
 
+    pub(super) fn acknowledged_to(&self) -> u32 {
+        self.acknowledged_to
+    }
+
     pub(super) fn sent(&mut self, segment: u32, bytes: u32, now: u64) {
         self.packets.push_back(Sent { segment, bytes, at: now, taken_over: false, state: State::InFlight });
         self.in_flight += u64::from(bytes);

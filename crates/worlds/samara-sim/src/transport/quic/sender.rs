@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use samara_engine::outbox::Room;
 use samara_engine::uplink::Load;
 
-use super::congestion::{NewReno, Pacer};
+use super::congestion::Congestion;
+use super::pacer::Pacer;
 use super::receiver::Ranges;
 use super::recovery::{News, Recovery, Sent};
 use super::{PING, QuicConfig, QuicSendBuffer, StreamOrder};
 use crate::explain::Cause;
 use crate::transport::backlog::{Backlog, Segment};
+use crate::transport::congestion::RoundTrip;
 use crate::transport::{Ack, Flow, LossRecovery, Outgoing, SendHalf, Transport};
 
 /// Number of packets per probe timeout (RFC 9002 section 6.2.4 allows one or two; quic-go and quinn
@@ -30,7 +32,7 @@ pub(crate) struct Sender<F> {
     arrived_count: u32,
     /// Segments to retransmit.
     lost: BTreeSet<u32>,
-    congestion: NewReno,
+    congestion: Congestion,
     recovery: Recovery,
     /// `None` without pacing: windows leave as fast as the uplink takes them.
     pacer: Option<Pacer>,
@@ -46,7 +48,6 @@ impl<F: Clone> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         let config = transport.control.quic();
         let datagram = transport.datagram();
-        let most = u64::from(config.receive_window) * u64::from(datagram);
         Self {
             config,
             backlog: Backlog::new(),
@@ -54,7 +55,12 @@ impl<F: Clone> Sender<F> {
             arrived: Ranges::default(),
             arrived_count: 0,
             lost: BTreeSet::new(),
-            congestion: NewReno::new(config.initial_window, datagram, most, config.behaviour),
+            congestion: Congestion::new(
+                config.initial_window,
+                datagram,
+                config.receive_window,
+                config.behaviour,
+            ),
             recovery: Recovery::new(&config),
             pacer: config.pacing.then(|| Pacer::new(datagram, config.behaviour)),
             probes: 0,
@@ -68,7 +74,7 @@ impl<F: Clone> Sender<F> {
 
     fn pace(&mut self, now: u64) {
         if let Some(pacer) = &mut self.pacer {
-            pacer.update(now, self.congestion.window, self.recovery.rtt.smoothed());
+            pacer.update(now, self.congestion.bytes(), self.recovery.rtt.smoothed());
         }
     }
 
@@ -178,7 +184,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.may_leave() {
             return Room::NONE;
         }
-        let window = self.congestion.window - self.recovery.in_flight;
+        let window = self.congestion.bytes() - self.recovery.in_flight;
         let packets = window / u64::from(transport.datagram());
         let received = u64::from(self.receivable());
         Room(packets.min(received) * u64::from(transport.mss))
@@ -255,8 +261,9 @@ impl<F: Clone> LossRecovery for Sender<F> {
             return has_room;
         };
         if let Some(latest) = news.sample {
-            let last_sent = self.recovery.next_number().wrapping_sub(1);
-            self.congestion.sampled(latest, self.recovery.rtt.least(), last_sent);
+            let (una, nxt) = (self.recovery.acknowledged_to(), self.recovery.next_number());
+            let least = self.recovery.rtt.least();
+            self.congestion.sampled(&RoundTrip { now, latest, least, una, nxt });
         }
         self.probes = 0;
         self.stalled_since = 0;
@@ -269,7 +276,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
         self.backlog.release(self.arrived.first_gap());
         self.repair(&news, now);
         for sent in &news.acknowledged {
-            self.congestion.acknowledged(sent.bytes, sent.at, limited);
+            self.congestion.acknowledged(sent.bytes, sent.at, now, limited);
         }
         if let Some(largest) = news.largest {
             self.congestion.arrived(largest);

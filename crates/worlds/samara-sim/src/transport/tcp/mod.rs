@@ -4,7 +4,6 @@
 //! Segments are numbered from 0 and keep their boundaries in retransmissions, because every write
 //! makes its own segments. Windows count packets, as in Linux.
 
-mod cubic;
 mod sender;
 
 use std::time::Duration;

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use samara_engine::outbox::Room;
 use samara_engine::uplink::Load;
 
-use super::cubic::Cubic;
 use super::{Congestion, Recovery, RtoFloor, SendBuffer, TcpConfig};
 use crate::explain::Cause;
 use crate::packet::Sack;
 use crate::transport::backlog::{Backlog, Run, Segment};
+use crate::transport::congestion::{Controller, Cubic, NewReno, RoundTrip, Window};
 use crate::transport::{Ack, Flow, LossRecovery, Outgoing, SendHalf, Transport};
 
 /// The sender of one direction. Times in nanoseconds.
@@ -20,13 +20,11 @@ pub(crate) struct Sender<F> {
     una: u32,
     /// The receiver's window in packets, beyond its acknowledgement.
     pub(crate) receive_window: u32,
-    /// The congestion window in packets, with a fraction for congestion avoidance.
-    cwnd: f64,
+    /// The congestion window in packets.
+    window: Window,
     /// The largest congestion window so far: send buffers never shrink.
-    cwnd_max: f64,
-    ssthresh: f64,
-    /// The CUBIC state; `None` with NewReno.
-    cubic: Option<Box<Cubic>>,
+    window_max: f64,
+    controller: Box<dyn Controller>,
     pub(crate) rtt: RttEstimator,
     last_sent: u64,
     /// Bytes of the segments from `una` on, and of those before.
@@ -123,8 +121,7 @@ impl Holes {
 struct Undo {
     /// The time of the timeout, as packets carry it.
     since: u32,
-    cwnd: f64,
-    ssthresh: f64,
+    window: Window,
     /// Whether nothing was acknowledged in order since.
     is_first: bool,
 }
@@ -133,15 +130,17 @@ impl<F: Clone> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         let config = transport.control.tcp();
         let initial = config.map_or(f64::INFINITY, |config| f64::from(config.initial_window));
-        let is_cubic = config.is_some_and(|config| config.congestion == Congestion::Cubic);
+        let controller: Box<dyn Controller> = match config.map(|config| config.congestion) {
+            Some(Congestion::Cubic) => Box::<Cubic>::default(),
+            Some(Congestion::Reno) | None => Box::new(NewReno),
+        };
         Self {
             backlog: Backlog::new(),
             una: 0,
             receive_window: config.map_or(u32::MAX, |config| config.receive_window),
-            cwnd: initial,
-            cwnd_max: initial,
-            ssthresh: f64::INFINITY,
-            cubic: is_cubic.then(Box::default),
+            window: Window::of_packets(initial),
+            window_max: initial,
+            controller,
             rtt: RttEstimator::new(),
             last_sent: 0,
             outstanding: 0,
@@ -168,7 +167,7 @@ impl<F: Clone> Sender<F> {
             None => u64::from(4 * transport.mss),
             Some(SendBuffer::Fixed { bytes }) => bytes,
             Some(SendBuffer::Auto { per_packet, min }) => {
-                min.max((self.cwnd_max * f64::from(per_packet)) as u64)
+                min.max((self.window_max * f64::from(per_packet)) as u64)
             }
             Some(SendBuffer::Unsent { bytes }) => {
                 self.backlog.buffered.saturating_sub(self.unsent(transport.mss)) + bytes
@@ -188,7 +187,7 @@ impl<F: Clone> Sender<F> {
             return 0.0;
         }
         let received = self.receive_window.saturating_sub(self.backlog.nxt - self.una);
-        (self.cwnd - f64::from(self.pipe())).min(f64::from(received))
+        (self.window.size - f64::from(self.pipe())).min(f64::from(received))
     }
 
     /// Returns true if nothing is in flight and the receiver has no room.
@@ -218,7 +217,7 @@ impl<F: Clone> Sender<F> {
     }
 
     fn window_open(&self) -> bool {
-        f64::from(self.pipe()) + 1.0 <= self.cwnd
+        self.window.admits(f64::from(self.pipe()))
     }
 
     fn receiver_open(&self) -> bool {
@@ -237,11 +236,8 @@ impl<F: Clone> Sender<F> {
         if self.probe == Probe::Due {
             return Some(self.take_probe(now, config, transport));
         }
-        if self.backlog.nxt == self.una
-            && self.last_sent > 0
-            && let Some(cubic) = &mut self.cubic
-        {
-            cubic.was_idle(now, self.last_sent);
+        if self.backlog.nxt == self.una && self.last_sent > 0 {
+            self.controller.on_idle(now, self.last_sent);
         }
         let lost = self.holes.as_mut().and_then(|holes| {
             holes.pace.left += 1.0;
@@ -297,8 +293,8 @@ impl<F: Clone> Sender<F> {
             self.probe = Probe::Off;
             if again && is_answer {
                 // It has repaired the loss of the last segment.
-                self.ssthresh = self.reduced(in_flight, config);
-                self.cwnd = self.ssthresh;
+                self.lower_threshold(in_flight, config);
+                self.window.size = self.window.threshold;
             }
         } else if is_answer && let Some(holes) = &mut self.holes {
             // Two round trips have passed since those before it left.
@@ -306,20 +302,17 @@ impl<F: Clone> Sender<F> {
         }
     }
 
-    /// Returns the threshold of slow start after a loss.
-    fn reduced(&mut self, in_flight: u32, config: &TcpConfig) -> f64 {
-        match &mut self.cubic {
-            Some(cubic) => cubic.lost(self.cwnd),
-            None => self.halved(in_flight, config),
-        }
+    fn lower_threshold(&mut self, in_flight: u32, config: &TcpConfig) {
+        let flight = self.flight(in_flight, config);
+        self.controller.on_congestion_event(&mut self.window, flight);
     }
 
-    /// Returns half of what is in flight (RFC 5681, equation 4), or of the window in Linux
+    /// Returns what NewReno reduces: the data in flight (RFC 5681, equation 4), or the window in Linux
     /// (`tcp_reno_ssthresh`).
-    fn halved(&self, in_flight: u32, config: &TcpConfig) -> f64 {
+    fn flight(&self, in_flight: u32, config: &TcpConfig) -> f64 {
         match config.recovery {
-            Recovery::Linux => (self.cwnd / 2.0).floor().max(2.0),
-            Recovery::Rfc6675 => f64::from((in_flight / 2).max(2)),
+            Recovery::Linux => self.window.size,
+            Recovery::Rfc6675 => f64::from(in_flight),
         }
     }
 
@@ -337,13 +330,14 @@ impl<F: Clone> Sender<F> {
         if self.last_sent == 0 || idle <= rto {
             return;
         }
-        self.ssthresh = self.ssthresh.max(self.cwnd * 0.75);
-        let floor = f64::from(config.initial_window).min(self.cwnd);
-        while idle > rto && self.cwnd > floor {
-            self.cwnd = (self.cwnd / 2.0).floor();
+        let window = &mut self.window;
+        window.threshold = window.threshold.max(window.size * 0.75);
+        let floor = f64::from(config.initial_window).min(window.size);
+        while idle > rto && window.size > floor {
+            window.size = (window.size / 2.0).floor();
             idle -= rto;
         }
-        self.cwnd = self.cwnd.max(floor);
+        window.size = window.size.max(floor);
     }
 
     fn advance(&mut self, una: u32, echo: u32, now: u64, transport: &Transport) {
@@ -356,12 +350,9 @@ impl<F: Clone> Sender<F> {
         self.rtt.backoff = 0;
         self.rtt.sample(round_trip);
         self.backlog.release(una);
-        if let Some(cubic) = &mut self.cubic {
-            let slow_start = (self.cwnd < self.ssthresh).then_some(self.cwnd);
-            if cubic.acknowledged(now, round_trip, (una, self.backlog.nxt), slow_start) {
-                self.ssthresh = self.cwnd;
-            }
-        }
+        let sample =
+            RoundTrip { now, latest: round_trip, least: self.rtt.least(), una, nxt: self.backlog.nxt };
+        self.controller.on_round_trip(&mut self.window, &sample);
     }
 
     /// Ends the recovery from a timeout that was too early: an acknowledgement is older than it (Eifel, RFC
@@ -372,8 +363,7 @@ impl<F: Clone> Sender<F> {
         let Some(undo) = &mut holes.undo else { return };
         let is_old = advanced > 0 && is_older(echo, undo.since);
         if is_old || undo.is_first && originals > 0 {
-            self.cwnd = self.cwnd.max(undo.cwnd);
-            self.ssthresh = undo.ssthresh;
+            self.window.restore(&undo.window);
             holes.board.none_lost();
             holes.threshold = DUP_THRESHOLD;
             (holes.recover, holes.timeout, holes.undo) = (None, false, None);
@@ -390,7 +380,7 @@ impl<F: Clone> Sender<F> {
             match holes.recover {
                 Some(recover) if self.una >= recover => {
                     if !holes.timeout {
-                        self.cwnd = self.ssthresh;
+                        self.window.size = self.window.threshold;
                     }
                     holes.threshold = DUP_THRESHOLD;
                     (holes.recover, holes.timeout, holes.undo) = (None, false, None);
@@ -404,10 +394,9 @@ impl<F: Clone> Sender<F> {
             }
             let begins = holes.recover.is_none() && holes.board.find_lost(holes.threshold);
             if begins {
-                let before = self.cwnd;
-                let threshold = self.reduced(in_flight, config);
+                let before = self.window.size;
+                self.lower_threshold(in_flight, config);
                 let Some(holes) = &mut self.holes else { return };
-                self.ssthresh = threshold;
                 holes.pace = Pace { before, ..Pace::default() };
                 holes.recover = Some(self.backlog.nxt);
                 if config.recovery == Recovery::Linux {
@@ -421,9 +410,9 @@ impl<F: Clone> Sender<F> {
             let Some(holes) = &mut self.holes else { return };
             if holes.recover.is_some() && !holes.timeout {
                 let pipe = self.backlog.nxt - self.una - holes.board.absent();
-                self.cwnd = match config.recovery {
-                    Recovery::Linux => holes.pace.window(news, pipe, self.ssthresh),
-                    Recovery::Rfc6675 => self.ssthresh,
+                self.window.size = match config.recovery {
+                    Recovery::Linux => holes.pace.window(news, pipe, self.window.threshold),
+                    Recovery::Rfc6675 => self.window.threshold,
                 };
             }
             if holes.recover.is_none() && holes.board.absent() == 0 {
@@ -436,19 +425,17 @@ impl<F: Clone> Sender<F> {
     }
 
     fn grow(&mut self, now: u64, news: u32, in_flight: u32, config: &TcpConfig) {
-        let news = f64::from(news);
-        if self.cwnd < self.ssthresh {
-            if config.grow_unused || self.cwnd < 2.0 * f64::from(in_flight) {
-                self.cwnd = (self.cwnd + news).min(self.ssthresh.max(self.cwnd + 1.0));
-            }
-        } else if config.grow_unused || f64::from(in_flight) + 1.0 > self.cwnd {
-            self.cwnd += match &mut self.cubic {
-                Some(cubic) => cubic.grow(now, self.cwnd, news),
-                None => news / self.cwnd,
-            };
+        let (in_flight, window) = (f64::from(in_flight), &mut self.window);
+        let is_used = if window.is_slow_start() {
+            window.size < 2.0 * in_flight
+        } else {
+            in_flight + 1.0 > window.size
+        };
+        if is_used || config.grow_unused {
+            self.controller.on_ack(window, f64::from(news), now);
         }
-        self.cwnd = self.cwnd.min(f64::from(config.receive_window));
-        self.cwnd_max = self.cwnd_max.max(self.cwnd);
+        window.size = window.size.min(f64::from(config.receive_window));
+        self.window_max = self.window_max.max(window.size);
     }
 }
 
@@ -511,7 +498,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
     }
 
     fn cwnd(&self) -> f64 {
-        self.cwnd
+        self.window.size
     }
 
     /// Segments in flight, and those that are lost or have arrived beyond a hole, count as full ones.
@@ -532,12 +519,12 @@ impl<F: Clone> LossRecovery for Sender<F> {
     fn window_cause(&self) -> Cause {
         match &self.holes {
             Some(holes) if holes.recover.is_some() => Cause::Loss,
-            _ if self.cwnd >= self.ssthresh => Cause::Avoidance,
+            _ if self.window.size >= self.window.threshold => Cause::Avoidance,
             // Only idle times and timeouts make a window smaller and slow start begin again. After an
             // idle time the threshold is at least three quarters of the window, after a timeout at
             // most 0.7 of it.
-            _ if self.cwnd >= self.cwnd_max => Cause::SlowStart,
-            _ if self.ssthresh >= 0.75 * self.cwnd_max => Cause::IdleRestart,
+            _ if self.window.size >= self.window_max => Cause::SlowStart,
+            _ if self.window.threshold >= 0.75 * self.window_max => Cause::IdleRestart,
             _ => Cause::Recovery,
         }
     }
@@ -632,23 +619,20 @@ impl<F: Clone> LossRecovery for Sender<F> {
         let nxt = self.backlog.nxt;
         let holes = self.holes.get_or_insert_with(|| Box::new(Holes::new(una)));
         if config.recovery == Recovery::Linux && holes.recover.is_none() {
-            let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
-            holes.undo = Some(Undo { since: timestamp(now), cwnd, ssthresh, is_first: true });
+            holes.undo = Some(Undo { since: timestamp(now), window: self.window, is_first: true });
         }
         // A second timeout in the same recovery must not halve the threshold again (RFC 5681,
         // equation 4).
         if !holes.timeout {
-            self.ssthresh = match &mut self.cubic {
-                Some(cubic) => cubic.timed_out(self.cwnd),
-                None => self.halved(in_flight, config),
-            };
+            let flight = self.flight(in_flight, config);
+            self.controller.on_timeout(&mut self.window, flight);
         }
         let Some(holes) = &mut self.holes else { return true };
         holes.board.all_lost(nxt);
         holes.settled_at = u64::MAX;
         holes.recover = Some(nxt);
         holes.timeout = true;
-        self.cwnd = f64::from(config.loss_window);
+        self.window.size = f64::from(config.loss_window);
         if self.stalled_since == 0 {
             self.stalled_since = now;
         }
@@ -709,9 +693,14 @@ impl RttEstimator {
         }
     }
 
+    /// Returns the shortest round trip so far.
+    fn least(&self) -> u64 {
+        u64::from(self.least) * 1000
+    }
+
     /// Returns how long a segment may be late before a later one proves its loss (`tcp_rack_reo_wnd`).
     fn tolerance(&self) -> u64 {
-        (u64::from(self.least) * 1000 / 4).min(self.smoothed / 8)
+        (self.least() / 4).min(self.smoothed / 8)
     }
 
     fn back_off(&mut self) {
