@@ -13,7 +13,7 @@ use samara_engine::{Engine, Frame, FrameCodec, MessageKey, Outbox, Time};
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
 use crate::distributed::{RankError, Ranks};
 use crate::error::ConfigError;
-use crate::explain::{Arrivals, Contents, Describe, Recorder};
+use crate::explain::{Arrivals, Contents, Describe, Explained, Recorder};
 use crate::gateway::{Gate, GateStats, gate_of};
 use crate::host::{Action, Host};
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
@@ -299,7 +299,7 @@ impl<F: Frame> AnySimulation<F> {
         let contents: Describe<F> = Arc::new(contents);
         for host in self.shards.iter_mut().flat_map(|shard| &mut shard.hosts) {
             let recorder = Recorder::new(host.fair_uplink.is_some());
-            host.explained = Some(Box::new((recorder, Arc::clone(&contents))));
+            host.explained = Explained::new(recorder, Arc::clone(&contents));
         }
     }
 
@@ -307,9 +307,7 @@ impl<F: Frame> AnySimulation<F> {
     /// simulation [records](Self::explain) them.
     pub fn take_arrivals(&mut self) -> Arrivals {
         let hosts = self.shards.iter_mut().flat_map(|shard| &mut shard.hosts);
-        let of_host = |host: &mut Host<F>| {
-            host.explained.as_mut().map(|explained| explained.0.take_arrivals()).unwrap_or_default()
-        };
+        let of_host = |host: &mut Host<F>| host.explained.note(Recorder::take_arrivals).unwrap_or_default();
         Arrivals::new(hosts.map(of_host))
     }
 

@@ -28,6 +28,7 @@ mod uplink;
 
 use std::sync::{Arc, OnceLock};
 
+use samara_engine::outbox::Outgoing;
 use samara_engine::{Frame, MessageKey, NodeRng};
 use smallvec::SmallVec;
 
@@ -254,6 +255,32 @@ pub struct Contents {
 
 /// Returns the items in a frame.
 pub(crate) type Describe<F> = Arc<dyn Fn(&F, Option<MessageKey>) -> Contents + Send + Sync>;
+
+/// The record of a host and the contents of frames, if the simulation records anything.
+pub(crate) struct Explained<F>(Option<Box<(Recorder, Describe<F>)>>);
+
+impl<F> Explained<F> {
+    pub(crate) const OFF: Self = Self(None);
+
+    pub(crate) fn new(recorder: Recorder, contents: Describe<F>) -> Self {
+        Self(Some(Box::new((recorder, contents))))
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Writes to the record, if there is one.
+    pub(crate) fn note<T>(&mut self, write: impl FnOnce(&mut Recorder) -> T) -> Option<T> {
+        self.0.as_mut().map(|explained| write(&mut explained.0))
+    }
+
+    /// Records a copy that is passed to its link. Returns `None` for a frame without items, and
+    /// without a record.
+    pub(crate) fn take(&mut self, now: u64, copy: &Outgoing<F>, rank: u64) -> Option<Arc<Trace>> {
+        self.0.as_mut().and_then(|explained| explained.0.take(now, copy, rank, &explained.1))
+    }
+}
 
 /// The first arrival of an item at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use samara_engine::{Frame, Input, PeerId, PeerInfo, Time};
 
 use super::packets::Queueing;
 use super::{Host, TimerKind};
-use crate::explain::Carried;
+use crate::explain::{Carried, Explained};
 use crate::link::{Greeting, Link, LinkState, NicState};
 use crate::packet::{Body, UNKNOWN_SLOT};
 use crate::transport::Control;
@@ -295,11 +295,11 @@ impl<F: Frame> Host<F> {
 
     /// Notes in the record that a link is down.
     pub(super) fn clear_record(&mut self, slot: u32) {
-        if let Some(explained) = &mut self.explained {
+        if self.explained.is_on() {
             let departing = self.fair_uplink.iter().flat_map(|line| line.iter()).filter_map(Queueing::own);
             let leaving = departing.filter(|it| it.slot == slot).filter_map(|it| it.leaving.as_ref());
             let queued: Vec<_> = leaving.flat_map(|it| it.complete.iter().cloned()).collect();
-            explained.0.clear(slot, &queued);
+            self.explained.note(|record| record.clear(slot, &queued));
         }
     }
 
@@ -309,12 +309,12 @@ impl<F: Frame> Host<F> {
         let sent = self.outgoing.len();
         // Nothing leaves the queues of a dead host: what its peers notice occupies no uplink.
         let line = self.fair_uplink.take_if(|_| silent);
-        let explained = self.explained.take_if(|_| silent);
+        let explained = silent.then(|| std::mem::replace(&mut self.explained, Explained::OFF));
         self.transmit_packet(now, slot, (0, 0), Body::Close, world);
         if line.is_some() {
             (self.fair_uplink, self.uplink_free_at) = (line, 0);
         }
-        if explained.is_some() {
+        if let Some(explained) = explained {
             self.explained = explained;
         }
         if silent {

@@ -15,7 +15,7 @@ use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose
 
 use crate::config::{NicDiscipline, SimConfig};
 use crate::downlink::{Downlink, nanos_per_byte};
-use crate::explain::{Carried, Cause, Describe, Recorder, Trigger};
+use crate::explain::{Carried, Cause, Explained, Trigger};
 use crate::fq_codel::FqLine;
 use crate::link::{Link, LinkState, Nic, NicState};
 use crate::node::{Node, Order};
@@ -127,7 +127,7 @@ pub(crate) struct Host<F: Frame> {
     /// The packets of the current window, the next one last.
     pub(crate) arrivals: Vec<Packet<F>>,
     /// The record of where time went, if there is one, and the contents of frames.
-    pub(crate) explained: Option<Box<(Recorder, Describe<F>)>>,
+    pub(crate) explained: Explained<F>,
 }
 
 /// The inbox of a quiet host keeps room for this many packets: otherwise the memory of every host's
@@ -181,7 +181,7 @@ impl<F: Frame> Host<F> {
             delivered: Vec::new(),
             home_peers: Vec::new(),
             arrivals: Vec::new(),
-            explained: None,
+            explained: Explained::OFF,
         }
     }
 
@@ -416,7 +416,7 @@ impl<F: Frame> Host<F> {
 
     /// Passes an input to the node and carries out its requests.
     pub(super) fn input(&mut self, now: u64, input: Input<F, Order>, world: &World<F>) {
-        if self.explained.is_some() {
+        if self.explained.is_on() {
             self.mark(now, &input);
         }
         self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
@@ -433,11 +433,11 @@ impl<F: Frame> Host<F> {
             Input::LinkUp { .. } | Input::LinkDown { .. } | Input::DialFailed { .. } => Trigger::Link,
         };
         self.node.set_mark(trigger as u8);
-        if let Some(explained) = &mut self.explained
-            && explained.0.is_full()
-        {
-            explained.0.forget(self.node.oldest_owed_at().map_or(now, Time::as_nanos));
-        }
+        self.explained.note(|record| {
+            if record.is_full() {
+                record.forget(self.node.oldest_owed_at().map_or(now, Time::as_nanos));
+            }
+        });
     }
 
     fn after_engine(&mut self, now: u64, world: &World<F>) {
@@ -473,7 +473,7 @@ impl<F: Frame> Host<F> {
                 break;
             }
             self.outbox_dry = false;
-            if self.explained.is_some() && self.dispatch == Dispatch::Node {
+            if self.explained.is_on() && self.dispatch == Dispatch::Node {
                 for peer in &touched {
                     if !self.links[peer.index()].data_ready {
                         self.note_hold(now, peer.0, world);
@@ -556,7 +556,7 @@ impl<F: Frame> Host<F> {
             link.data_ready = data;
             if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
         }
-        if !data && self.explained.is_some() {
+        if !data && self.explained.is_on() {
             self.note_hold(now, slot, world);
         }
         let link = &mut self.links[slot as usize];
@@ -568,8 +568,7 @@ impl<F: Frame> Host<F> {
 
     /// Records why a link without data that can leave does not send.
     pub(super) fn note_hold(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let (Some(explained), transport) = (&mut self.explained, &world.config.transport) else { return };
-        let Link { state, sender, .. } = &self.links[slot as usize];
+        let (Link { state, sender, .. }, transport) = (&self.links[slot as usize], &world.config.transport);
         if *state != LinkState::Up {
             return;
         }
@@ -583,7 +582,7 @@ impl<F: Frame> Host<F> {
             None if self.node.pending_to(PeerId(slot)) == 0 || takes_more() => Cause::Timer,
             None => sender.window_cause(),
         };
-        explained.0.hold(now, slot, cause);
+        self.explained.note(|record| record.hold(now, slot, cause));
     }
 
     /// Sends the next packet on the free uplink. With queues behind them, packets leave their links at once.
@@ -633,9 +632,7 @@ impl<F: Frame> Host<F> {
     fn pull_from_outbox(&mut self, now: u64, world: &World<F>) {
         while self.links_with_data == 0 {
             let is_full = self.limit.as_mut().is_some_and(|limit| limit.room(Time::from_nanos(now)) == 0);
-            if let Some(explained) = &mut self.explained {
-                explained.0.limit_has_room(now, !is_full);
-            }
+            self.explained.note(|record| record.limit_has_room(now, !is_full));
             if is_full {
                 if let Some(at) = self.limit.as_ref().and_then(|limit| limit.next_at()) {
                     let at = at.as_nanos();
@@ -685,12 +682,7 @@ fn limit_of(dispatch: Dispatch, config: &SimConfig) -> Option<Box<Limit>> {
 
 /// Adds the record to a copy that its link takes, if there are records. `rank` is its write rank; 0
 /// where ranks do not belong to frames.
-fn carry<F: Frame>(
-    explained: &mut Option<Box<(Recorder, Describe<F>)>>,
-    now: u64,
-    copy: Outgoing<F>,
-    rank: u64,
-) -> Carried<F> {
-    let trace = explained.as_mut().and_then(|explained| explained.0.take(now, &copy, rank, &explained.1));
+fn carry<F: Frame>(explained: &mut Explained<F>, now: u64, copy: Outgoing<F>, rank: u64) -> Carried<F> {
+    let trace = explained.take(now, &copy, rank);
     Carried { frame: copy.frame, trace }
 }

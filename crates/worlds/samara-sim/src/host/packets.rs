@@ -30,9 +30,7 @@ impl<F: Frame> Host<F> {
         self.stats.received.add(packet.body.packets(), packet.len);
         let Packet { src, order, arrive, slot, epoch, len, ack, stamp, echo, window, sack, body, .. } =
             packet;
-        if let Some(explained) = &mut self.explained {
-            explained.0.receives(Some((order, arrive)));
-        }
+        self.explained.note(|record| record.receives(Some((order, arrive))));
         if let Body::Hello { step, slot: peer_slot } = body {
             self.hello(now, src, epoch, step, peer_slot, world);
             return;
@@ -113,14 +111,15 @@ impl<F: Frame> Host<F> {
             let link = &self.links[slot as usize];
             if link.state == LinkState::Up && link.epoch == epoch {
                 self.stats.frames_received.add(&frame);
-                if let (Some(explained), Some(trace)) = (&mut self.explained, trace) {
+                if let Some(trace) = trace {
                     let beyond = if world.gateways_between(link.peer, self.id) {
                         Cause::Gateway
                     } else {
                         Cause::Latency
                     };
                     let latency = world.latency(link.peer, self.id);
-                    explained.0.arrived(now, (slot, link.peer), &trace, (latency, beyond));
+                    let from = (slot, link.peer);
+                    self.explained.note(|record| record.arrived(now, from, &trace, (latency, beyond)));
                 }
                 self.input(now, Input::Frame { peer: PeerId(slot), frame }, world);
             }
@@ -237,13 +236,11 @@ impl<F: Frame> Host<F> {
             return;
         }
         let own_turn = link.acks_due > 0 && transport.control.separate_acks();
-        let rank = if self.explained.is_some() { link.sender.next_rank() } else { 0 };
+        let rank = if self.explained.is_on() { link.sender.next_rank() } else { 0 };
         let outgoing = if own_turn { None } else { link.sender.pop(now, burst_max, transport) };
         let (body, payload, stamp, makes_room) = match outgoing {
             Some(Outgoing { body, len, again, stamp, frees }) => {
-                if let Some(explained) = &mut self.explained {
-                    explained.0.leaves(Leaving { rank, again, complete: body.traces() });
-                }
+                self.explained.note(|record| record.leaves(Leaving { rank, again, complete: body.traces() }));
                 if again {
                     self.stats.retransmitted.add(1, len + transport.header);
                 }
@@ -306,7 +303,7 @@ impl<F: Frame> Host<F> {
         };
         if let Some(line) = &mut self.fair_uplink {
             let hash = hash_of(world.config.seed, self.id, link.peer);
-            let leaving = self.explained.as_mut().and_then(|explained| explained.0.enqueue(now, slot));
+            let leaving = self.explained.note(|record| record.enqueue(now, slot)).flatten();
             let departing = Departing { packet, slot, leaving };
             if line.has_room(departing.len()) || departing.is_kept() {
                 line.push(now, hash, Queueing::Own(departing));
@@ -341,9 +338,7 @@ impl<F: Frame> Host<F> {
         }
         match selected {
             Some((Queueing::Own(Departing { packet, slot, leaving }), _, at)) => {
-                if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
-                    explained.0.leaves(leaving);
-                }
+                self.explained.note(|record| leaving.map(|leaving| record.leaves(leaving)));
                 self.stats.uplink_busy_nanos += nanos;
                 // The packet occupies the uplink while it waits for its tokens.
                 self.depart(now, slot, packet, (now, at), world);
@@ -360,10 +355,12 @@ impl<F: Frame> Host<F> {
     fn lose(&mut self, now: u64, Departing { slot, leaving, .. }: Departing<F>) {
         let order = self.packets_sent;
         self.packets_sent = self.packets_sent.wrapping_add(1);
-        if let (Some(explained), Some(leaving)) = (&mut self.explained, leaving) {
-            explained.0.leaves(leaving);
-            explained.0.sent(slot, order, (now, now), true);
-        }
+        self.explained.note(|record| {
+            if let Some(leaving) = leaving {
+                record.leaves(leaving);
+                record.sent(slot, order, (now, now), true);
+            }
+        });
     }
 
     /// Sends a packet that occupies the uplink from `start` to `end` into the network.
@@ -399,9 +396,8 @@ impl<F: Frame> Host<F> {
         let loss = network.loss_between(&world.hosts, self.id, link.peer);
         let lossy = loss > 0.0 && (!is_close || is_datagram);
         let is_lost = !is_partitioned && lossy && self.network_rng.chance(loss);
-        if let Some(explained) = &mut self.explained {
-            explained.0.sent(slot, packet.order, (start, end), is_partitioned || is_lost);
-        }
+        let is_gone = is_partitioned || is_lost;
+        self.explained.note(|record| record.sent(slot, packet.order, (start, end), is_gone));
         if is_partitioned {
             self.stats.drops.partition.add(packets, len);
             return;
@@ -601,7 +597,7 @@ impl<F: Frame> Host<F> {
             self.set_ping_timer(slot);
             if self.frames_written == sealed_before {
                 // The socket got nothing new either.
-                if self.explained.is_some() {
+                if self.explained.is_on() {
                     self.note_hold(now, slot, world);
                 }
                 return;
@@ -620,11 +616,9 @@ impl<F: Frame> Host<F> {
             && let Receiver::MConnection(receiver) = &mut link.receiver
             && let Sender::MConnection(sender) = &mut link.sender
         {
-            if let Some(explained) = &mut self.explained
-                && receiver.read_at != u64::MAX
-            {
+            if receiver.read_at != u64::MAX {
                 // The limit of the receive rate has held data back.
-                explained.0.receives(None);
+                self.explained.note(|record| record.receives(None));
             }
             let heard = receiver.read(now, config.receive_rate, transport, &mut delivered);
             pinged = heard.ping;
