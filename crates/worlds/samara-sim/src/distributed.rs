@@ -203,7 +203,7 @@ fn write_packet<F>(packet: &Packet<F>, codec: &dyn FrameCodec<F>, out: &mut Vec<
         Body::Hello { step, slot } => word(3, &[*step, *slot]),
         Body::Close => word(4, &[]),
         Body::Refuse { epoch } => word(5, &[*epoch]),
-        Body::Stream { .. } | Body::Http2 { .. } => {
+        Body::Stream { .. } => {
             unreachable!("connections with layers are rejected with several processes")
         }
     }

@@ -8,7 +8,7 @@ use samara_engine::Frame;
 use crate::config::NicDiscipline;
 use crate::explain::Carried;
 use crate::packet::UNKNOWN_SLOT;
-use crate::transport::{Receiver, Sender, Transport};
+use crate::transport::{AnyEnd, Transport};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
@@ -53,8 +53,7 @@ pub(crate) struct Link<F> {
     pub(crate) latency: u64,
     /// The latest arrival so far at the peer; keeps packets in order under jitter.
     pub(crate) last_arrival: u64,
-    pub(crate) sender: Sender<Carried<F>>,
-    pub(crate) receiver: Receiver<Carried<F>>,
+    pub(crate) end: AnyEnd<Carried<F>>,
     pub(crate) nic: NicState,
     /// Number of packets with only an acknowledgement that should leave.
     pub(crate) acks_due: u32,
@@ -81,8 +80,7 @@ impl<F: Frame> Link<F> {
             hello_at: 0,
             latency,
             last_arrival: 0,
-            sender: Sender::new(transport),
-            receiver: Receiver::new(transport),
+            end: AnyEnd::new(transport),
             nic: NicState::Idle,
             acks_due: 0,
             ack_by: 0,
@@ -95,8 +93,7 @@ impl<F: Frame> Link<F> {
 
     pub(crate) fn reset(&mut self, epoch: u32, transport: &Transport) {
         self.epoch = epoch;
-        self.sender = Sender::new(transport);
-        self.receiver = Receiver::new(transport);
+        self.end = AnyEnd::new(transport);
         self.acks_due = 0;
         self.ack_by = 0;
         self.data_ready = false;

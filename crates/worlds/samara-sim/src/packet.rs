@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::explain::{Carried, Trace};
-use crate::transport::{http2, mconn};
+use crate::transport::StreamLoad;
 
 /// A packet on its way, or in a queue.
 #[derive(Debug)]
@@ -116,11 +116,9 @@ pub(crate) const UNKNOWN_SLOT: u32 = u32::MAX;
 pub(crate) enum Body<F> {
     /// A segment; the last one of a frame carries the frame.
     Data { seq: u32, frame: Option<F> },
-    /// Segments of a connection with channels: `count` segments that left one after the other. With
-    /// its last segment, the body completes no, one or several frames.
-    Stream { seq: u32, count: u32, load: Option<mconn::Load<F>> },
-    /// A segment of HTTP/2; the last segment of one or several of its frames carries them.
-    Http2 { seq: u32, load: Option<http2::Load<F>> },
+    /// `count` segments of a layer over TCP that left one after the other. With the last one, the body
+    /// completes no, one or several frames.
+    Stream { seq: u32, count: u32, load: Option<StreamLoad<F>> },
     /// Only an acknowledgement.
     Ack,
     /// A step of the handshake (an even number from the dialler) and the sender's own slot.
@@ -140,11 +138,6 @@ impl<F> Body<Carried<F>> {
             Self::Stream { load, .. } => {
                 load.iter().flat_map(|load| load.frames()).filter_map(trace).collect()
             }
-            Self::Http2 { load, .. } => load
-                .iter()
-                .flat_map(|load| load.iter().filter_map(http2::Item::frame))
-                .filter_map(trace)
-                .collect(),
             Self::Ack | Self::Hello { .. } | Self::Close | Self::Refuse { .. } => SmallVec::new(),
         }
     }
@@ -154,12 +147,7 @@ impl<F> Body<F> {
     pub(crate) const fn packets(&self) -> u32 {
         match self {
             Self::Stream { count, .. } => *count,
-            Self::Data { .. }
-            | Self::Http2 { .. }
-            | Self::Ack
-            | Self::Hello { .. }
-            | Self::Close
-            | Self::Refuse { .. } => 1,
+            Self::Data { .. } | Self::Ack | Self::Hello { .. } | Self::Close | Self::Refuse { .. } => 1,
         }
     }
 }

@@ -12,7 +12,7 @@ use samara_engine::{PeerId, Time};
 use crate::fq_codel::Queued;
 use crate::stats::Count;
 use crate::transport::tcp::{Congestion, Receiver, Sender, TcpConfig, timestamp};
-use crate::transport::{Ack, AckNeed, Control, Framing, LossRecovery, SendHalf, Transport};
+use crate::transport::{Ack, AckNeed, Control, Framing, LossRecovery, ReceiveHalf, SendHalf, Transport};
 
 /// Packets per second of a call: a frame of 20 ms each, the default of Opus (RFC 7587, section 4.2).
 pub const CALL_PACKETS_PER_S: u32 = 50;

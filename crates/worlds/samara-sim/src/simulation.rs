@@ -21,8 +21,7 @@ use crate::packet::{Packet, Stop};
 use crate::rival::{RivalKind, RivalStats};
 use crate::shard::{Mailbox, Shard, lock};
 use crate::stats::{Digest, HostStats};
-use crate::transport::Control;
-use crate::transport::mconn::{self, ConnectionStats};
+use crate::transport::{ConnectionStats, Control};
 use crate::world::World;
 
 /// Minimum steps per thread before a window runs in parallel. Below it, threads wait for each other
@@ -252,10 +251,8 @@ impl<F: Frame> AnySimulation<F> {
             .enumerate()
             .map(|(number, first)| Shard::new(number, first..end.min(first + shard_len as u32), &world))
             .collect();
-        if let Some(config) = world.config.transport.connection.channels() {
-            for host in shards.iter().flat_map(|shard| &shard.hosts) {
-                mconn::check_outbox(config, host.node.config())?;
-            }
+        for host in shards.iter().flat_map(|shard| &shard.hosts) {
+            world.config.transport.connection.check_outbox(host.node.config())?;
         }
         let has_threads = shards.len() > 1;
         Ok(Self {
@@ -580,7 +577,7 @@ impl<F: Frame> AnySimulation<F> {
     /// # Panics
     /// If the host never assigned that handle.
     pub fn congestion_window(&self, host: u32, peer: samara_engine::PeerId) -> f64 {
-        self.host(host).links[peer.index()].sender.cwnd()
+        self.host(host).links[peer.index()].end.cwnd()
     }
 
     /// Returns the counters of a host so far.
@@ -597,7 +594,7 @@ impl<F: Frame> AnySimulation<F> {
     /// Returns the counters of a host's connections with channels so far; `None` if there are no
     /// channels.
     pub fn connection_stats(&self, host: u32) -> Option<&ConnectionStats> {
-        self.host(host).connection_stats.as_deref()
+        self.world.config.transport.connection.channels().map(|_| &self.host(host).counts.connections)
     }
 
     /// Returns the counters of the gateway of a region so far: out of it, and into it. `None` if

@@ -3,7 +3,8 @@
 use samara_engine::Reader;
 
 use crate::gateway::GateStats;
-use crate::transport::mconn::{ChannelStats, ConnectionStats};
+use crate::transport::ConnectionStats;
+use crate::transport::mconn::ChannelStats;
 
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

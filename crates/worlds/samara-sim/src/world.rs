@@ -6,24 +6,10 @@ use std::sync::Arc;
 
 use samara_engine::{Frame, PeerId, PeerIdentity, PeerInfo, Time};
 
-use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, SimConfig};
+use crate::config::{HostConfig, LATENCY_FLOOR, SimConfig};
 use crate::node::{Factory, Node};
 use crate::packet::Heading;
 use crate::shard::Mailbox;
-use crate::transport::mconn::{SEALED_FRAME, SEALED_PLAINTEXT};
-
-/// How long segments of a connection with channels that leave as one step may occupy the uplink, in
-/// nanoseconds. The first of them arrives up to this much later than it would alone.
-const BURST_NANOS: f64 = 1_000_000.0;
-/// The minimum number of such steps in a second under a limit of the receive rate. The segments of
-/// a step are read at once, and the limit is checked only before (its samples last a tenth of a
-/// second).
-const READS_PER_SECOND: f64 = 320.0;
-/// The divisor of the receiver's queue: a step takes at most this part of it.
-const QUEUE_SHARE: f64 = 8.0;
-/// Maximum number of segments in a step: the amount that Linux passes to a network card at once
-/// (`GSO_MAX_SIZE`, 64 KiB).
-const BURST_SEGMENTS: f64 = 44.0;
 
 pub(crate) struct World<F: Frame> {
     pub(crate) config: SimConfig,
@@ -75,28 +61,6 @@ impl<F: Frame> World<F> {
     pub(crate) fn place(&self, host: u32) -> Option<(usize, usize)> {
         let place = self.local.contains(&host).then(|| (host - self.local.start) as usize)?;
         Some((place / self.shard_len, place % self.shard_len))
-    }
-
-    /// Returns the maximum number of segments of a connection with channels that may leave as one
-    /// step of an uplink with this rate. One if segments can be lost individually on the way. Few
-    /// compared with a short queue of the receiver, which accepts or drops them together.
-    pub(crate) fn burst_max(&self, uplink_nanos_per_byte: f64) -> u32 {
-        let transport = &self.config.transport;
-        let segment = f64::from(SEALED_FRAME + transport.header);
-        if self.config.network.loses() {
-            return 1;
-        }
-        let queued = match self.config.downlink_queue {
-            DownlinkQueue::DropTail { bytes } => bytes as f64 / QUEUE_SHARE / segment,
-            // CoDel drops one segment of a step at a time.
-            DownlinkQueue::CoDel { .. } | DownlinkQueue::FqCoDel(_) => f64::INFINITY,
-        };
-        let in_time = BURST_NANOS / (uplink_nanos_per_byte * segment);
-        let read_at_once = match transport.connection.channels() {
-            Some(config) if config.receive_rate > 0 => config.receive_rate as f64 / READS_PER_SECOND,
-            _ => f64::INFINITY,
-        };
-        in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, BURST_SEGMENTS) as u32
     }
 
     /// Returns true if a partition separates two hosts now.

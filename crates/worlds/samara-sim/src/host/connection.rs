@@ -243,7 +243,8 @@ impl<F: Frame> Host<F> {
             limit.link_up(Time::from_nanos(now), PeerId(slot), Some(Duration::from_nanos(trip)));
         }
         self.node.link_up(PeerId(slot));
-        self.start_connection(now, slot, world);
+        self.links[slot as usize].end.start(now, &world.config.transport);
+        self.set_end_timers(now, slot);
         self.input(now, Input::LinkUp { peer: PeerId(slot), info }, world);
     }
 

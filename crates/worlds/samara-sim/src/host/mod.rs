@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use samara_engine::hostile::Misconduct;
-use samara_engine::outbox::{Dispatch, Outgoing, Room};
+use samara_engine::outbox::{Dispatch, Lane, Outgoing, Room};
 use samara_engine::uplink::Limit;
 use samara_engine::{Effects, Frame, Input, LinkRequest, NodeRng, PeerId, Purpose, Time, TimerToken};
 
@@ -22,8 +22,10 @@ use crate::node::{Node, Order};
 use crate::packet::{Packet, take_arrivals};
 use crate::rival::{Rival, RivalKind};
 use crate::stats::{Digest, HostStats};
-use crate::transport::mconn::ConnectionStats;
-use crate::transport::{Connection, Control, FRAME_BYTES_MAX, Sender, Transport};
+use crate::transport::{
+    Around, Connection, ConnectionStats, Control, Copies, EndCounts, EndTimer, FRAME_BYTES_MAX, Offer,
+    Transport, Which,
+};
 use crate::world::{World, host_of};
 
 /// An action of a host at a given time.
@@ -66,9 +68,7 @@ pub(crate) enum TimerKind {
         tries: u32,
     },
     OutboxWake,
-    // Flushes, probes of a closed window and rate limits, on a connection with channels.
-    Connection(u32),
-    Ping(u32),
+    End(EndTimer, u32),
     // The limit over all links lets bytes out again.
     Room,
     Rival(u32),
@@ -86,8 +86,7 @@ pub(crate) struct Host<F: Frame> {
     pub(super) is_up: bool,
     pub(crate) incarnation: u32,
     pub(crate) stats: HostStats,
-    /// Counters of connections with channels, if there are any.
-    pub(crate) connection_stats: Option<Box<ConnectionStats>>,
+    pub(crate) counts: EndCounts,
     pub(crate) digest: Digest,
     /// Packets that arrive in this or a later window, unsorted.
     pub(crate) inbox: Vec<Packet<F>>,
@@ -115,7 +114,6 @@ pub(crate) struct Host<F: Frame> {
     pub(super) dispatch: Dispatch,
     /// The limit over all links, with one order over them.
     pub(super) limit: Option<Box<Limit>>,
-    pub(super) frames_written: u64,
     pub(super) packets_sent: u32,
     pub(super) outbox_wake_at: u64,
     /// The time of the running timer for the limit over all links; `u64::MAX` if there is none.
@@ -145,9 +143,7 @@ impl<F: Frame> Host<F> {
             is_up: true,
             incarnation: 0,
             stats: HostStats::default(),
-            connection_stats: world.config.transport.connection.channels().map(|config| {
-                Box::new(ConnectionStats::new(config.channels.iter().map(|channel| channel.id)))
-            }),
+            counts: EndCounts { writes: 0, connections: ConnectionStats::new(&world.config.transport) },
             digest: Digest::new(),
             inbox: Vec::new(),
             links: Vec::new(),
@@ -173,7 +169,6 @@ impl<F: Frame> Host<F> {
             outbox_dry: true,
             dispatch,
             limit: limit_of(dispatch, &world.config),
-            frames_written: 0,
             packets_sent: 0,
             outbox_wake_at: u64::MAX,
             room_at: u64::MAX,
@@ -300,8 +295,7 @@ impl<F: Frame> Host<F> {
             TimerKind::Greeting { slot, epoch, step, tries } => {
                 self.greet_again(now, slot, epoch, (step, tries), world);
             }
-            TimerKind::Connection(slot) => self.connection_timer(now, slot, world),
-            TimerKind::Ping(slot) => self.ping_timer(now, slot, world),
+            TimerKind::End(timer, slot) => self.end_timer(now, slot, timer, world),
             TimerKind::Room => {
                 self.room_at = u64::MAX;
                 self.outbox_dry = false;
@@ -480,19 +474,13 @@ impl<F: Frame> Host<F> {
                     }
                 }
             }
-            if world.config.transport.connection.channels().is_some() {
-                // Urgent copies have their own channel.
-                for peer in &touched {
-                    self.feed(now, peer.0, world);
-                }
-            } else if self.dispatch == Dispatch::PerLink {
+            if self.dispatch == Dispatch::PerLink {
                 // Writers run one after the other, but urgent copies are short and all writers
                 // write them at once.
-                for peer in &touched {
-                    self.fill_link(now, peer.0, world, Node::pop_urgent_for);
-                }
-                for peer in &touched {
-                    self.fill_link(now, peer.0, world, Node::pop_for);
+                for offer in [Offer::Urgent, Offer::Copies] {
+                    for peer in &touched {
+                        self.offer(now, peer.0, offer, world);
+                    }
                 }
             }
             touched.clear();
@@ -507,51 +495,49 @@ impl<F: Frame> Host<F> {
         }
     }
 
-    /// Passes the next copies of a link to its transport while that has room.
-    pub(super) fn fill_link(
-        &mut self,
-        now: u64,
-        slot: u32,
-        world: &World<F>,
-        pop: fn(&mut dyn Node<F>, Time, PeerId) -> Option<Outgoing<F>>,
-    ) {
-        if let Some(Link { sender: Sender::MConnection(sender), .. }) = self.links.get(slot as usize) {
-            // Room in the socket matters only to a routine that waits for it.
-            if sender.waits_for_socket() {
-                self.feed(now, slot, world);
+    /// Offers the copies of the outbox to a link.
+    pub(super) fn offer(&mut self, now: u64, slot: u32, offer: Offer, world: &World<F>) {
+        let link = &mut self.links[slot as usize];
+        if link.state == LinkState::Up {
+            let (transport, counts) = (&world.config.transport, &mut self.counts);
+            let mut around = Around { now, transport, counts, delivered: &mut self.delivered };
+            let mut copies = LinkCopies {
+                node: &mut *self.node,
+                peer: PeerId(slot),
+                now,
+                stats: &mut self.stats,
+                explained: &mut self.explained,
+            };
+            if !link.end.offer(offer, &mut copies, &mut around) {
+                return;
             }
-            self.refresh(now, slot, world);
-            return;
-        }
-        let transport = &world.config.transport;
-        while let Some(link) = self.links.get(slot as usize)
-            && link.state == LinkState::Up
-            && link.sender.has_buffer(transport)
-            && let Some(copy) = pop(&mut *self.node, Time::from_nanos(now), PeerId(slot))
-        {
-            self.write(now, copy, world);
+            self.set_end_timers(now, slot);
         }
         self.refresh(now, slot, world);
     }
 
+    /// Sets the timers of an end that are due before those that run.
+    pub(super) fn set_end_timers(&mut self, now: u64, slot: u32) {
+        for timer in EndTimer::ALL {
+            if let Some(at) = self.links[slot as usize].end.due(timer, now) {
+                self.set_timer(at, TimerKind::End(timer, slot));
+            }
+        }
+    }
+
+    /// Writes a copy to its link, which has room for it.
     fn write(&mut self, now: u64, copy: Outgoing<F>, world: &World<F>) {
-        let len = copy.len;
-        assert!(
-            len <= FRAME_BYTES_MAX,
-            "a frame has {len} bytes; a simulation carries at most {FRAME_BYTES_MAX}"
-        );
-        self.stats.frames_sent.add(&copy.frame);
-        self.frames_written += 1;
-        let (rank, slot) = (self.frames_written, copy.peer.index());
-        let frame = carry(&mut self.explained, now, copy, rank);
-        self.links[slot].sender.write(frame, len, rank, &world.config.transport);
+        self.counts.writes += 1;
+        let (rank, slot) = (self.counts.writes, copy.peer.index());
+        let (frame, len) = carry(&mut self.stats, &mut self.explained, now, copy, rank);
+        self.links[slot].end.write(frame, len, rank, &world.config.transport);
         self.note_load(now, slot as u32);
     }
 
     /// Updates the interface when a link may have something to send.
     pub(super) fn refresh(&mut self, now: u64, slot: u32, world: &World<F>) {
         let link = &mut self.links[slot as usize];
-        let data = link.state == LinkState::Up && link.sender.can_send();
+        let data = link.state == LinkState::Up && link.end.can_send();
         if data != link.data_ready {
             link.data_ready = data;
             if data { self.links_with_data += 1 } else { self.links_with_data -= 1 }
@@ -561,26 +547,26 @@ impl<F: Frame> Host<F> {
         }
         let link = &mut self.links[slot as usize];
         if link.state == LinkState::Up && (data || link.acks_due > 0) {
-            let rank = if link.acks_due > 0 { 0 } else { link.sender.next_rank() };
+            let rank = if link.acks_due > 0 { 0 } else { link.end.next_rank() };
             self.nic.wait(slot, &mut link.nic, rank);
         }
     }
 
     /// Records why a link without data that can leave does not send.
     pub(super) fn note_hold(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let (Link { state, sender, .. }, transport) = (&self.links[slot as usize], &world.config.transport);
+        let (Link { state, end, .. }, transport) = (&self.links[slot as usize], &world.config.transport);
         if *state != LinkState::Up {
             return;
         }
         let takes_more = || match self.dispatch {
-            Dispatch::Node => sender.room(transport).is_some(),
-            Dispatch::PerLink => sender.has_buffer(transport) || transport.connection.channels().is_some(),
+            Dispatch::Node => end.room(transport).is_some(),
+            Dispatch::PerLink => end.has_buffer(transport),
         };
-        let cause = match sender.held(now) {
+        let cause = match end.held(now) {
             Some(cause) => cause,
             // Nobody waits for the link.
             None if self.node.pending_to(PeerId(slot)) == 0 || takes_more() => Cause::Timer,
-            None => sender.window_cause(),
+            None => end.window_cause(),
         };
         self.explained.note(|record| record.hold(now, slot, cause));
     }
@@ -605,14 +591,14 @@ impl<F: Frame> Host<F> {
     /// Tells the limit what a link has under way.
     pub(super) fn note_load(&mut self, now: u64, slot: u32) {
         if let Some(limit) = &mut self.limit {
-            limit.set_load(Time::from_nanos(now), PeerId(slot), self.links[slot as usize].sender.flow().load);
+            limit.set_load(Time::from_nanos(now), PeerId(slot), self.links[slot as usize].end.flow().load);
         }
     }
 
     /// Tells the limit about an acknowledgement on a link on which so many bytes had arrived before.
     pub(super) fn note_acknowledged(&mut self, now: u64, slot: u32, before: u64, transport: &Transport) {
         let Some(limit) = &mut self.limit else { return };
-        let report = self.links[slot as usize].sender.flow().report(before, transport);
+        let report = self.links[slot as usize].end.flow().report(before, transport);
         limit.report(Time::from_nanos(now), PeerId(slot), report);
     }
 
@@ -665,7 +651,7 @@ impl<F: Frame> Host<F> {
 fn room_of_links<F: Frame>(links: &[Link<F>], world: &World<F>) -> impl Fn(PeerId) -> Room {
     |peer| {
         let link = &links[peer.index()];
-        if link.state == LinkState::Up { link.sender.room(&world.config.transport) } else { Room::NONE }
+        if link.state == LinkState::Up { link.end.room(&world.config.transport) } else { Room::NONE }
     }
 }
 
@@ -680,9 +666,50 @@ fn limit_of(dispatch: Dispatch, config: &SimConfig) -> Option<Box<Limit>> {
     transport.limit.filter(|_| is_limited).map(|config| Box::new(Limit::new(config)))
 }
 
-/// Adds the record to a copy that its link takes, if there are records. `rank` is its write rank; 0
-/// where ranks do not belong to frames.
-fn carry<F: Frame>(explained: &mut Explained<F>, now: u64, copy: Outgoing<F>, rank: u64) -> Carried<F> {
+/// The copies for a link in the outbox of its host.
+struct LinkCopies<'a, F: Frame> {
+    node: &'a mut dyn Node<F>,
+    peer: PeerId,
+    now: u64,
+    stats: &'a mut HostStats,
+    explained: &'a mut Explained<F>,
+}
+
+impl<F: Frame> Copies<Carried<F>> for LinkCopies<'_, F> {
+    fn is_empty(&self) -> bool {
+        self.node.pending_to(self.peer) == 0
+    }
+
+    fn has_any(&self, lanes: &[Lane]) -> bool {
+        lanes.iter().any(|lane| self.node.pending_on(self.peer, *lane) > 0)
+    }
+
+    fn next(&mut self, which: Which<'_>, rank: u64) -> Option<(Carried<F>, u32)> {
+        let (now, peer) = (Time::from_nanos(self.now), self.peer);
+        let copy = match which {
+            Which::Next => self.node.pop_for(now, peer),
+            Which::Urgent => self.node.pop_urgent_for(now, peer),
+            Which::Lanes(lanes) => self.node.pop_lanes_for(now, peer, lanes),
+        };
+        copy.map(|copy| carry(self.stats, self.explained, self.now, copy, rank))
+    }
+}
+
+/// Counts a copy that its link takes, and adds its record, if there are records. Returns it with its
+/// encoded bytes. `rank` is its write rank; 0 where ranks do not belong to frames.
+fn carry<F: Frame>(
+    stats: &mut HostStats,
+    explained: &mut Explained<F>,
+    now: u64,
+    copy: Outgoing<F>,
+    rank: u64,
+) -> (Carried<F>, u32) {
+    let len = copy.len;
+    assert!(
+        len <= FRAME_BYTES_MAX,
+        "a frame has {len} bytes; a simulation carries at most {FRAME_BYTES_MAX}"
+    );
+    stats.frames_sent.add(&copy.frame);
     let trace = explained.take(now, &copy, rank);
-    Carried { frame: copy.frame, trace }
+    (Carried { frame: copy.frame, trace }, len)
 }

@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use samara_engine::outbox::{Dispatch, Weight};
-use samara_engine::{Frame, Input, PeerId, Time};
+use samara_engine::{Frame, Input, PeerId};
 
-use super::{Host, TimerKind, carry};
+use super::{Host, TimerKind};
 use crate::explain::{Carried, Cause, Leaving};
 use crate::fq_codel::{Dropped, Queued, hash_of};
 use crate::link::LinkState;
-use crate::node::Node;
 use crate::packet::{Body, Heading, Packet};
 use crate::rival::{Rival, RivalKind, RivalPacket};
-use crate::transport::mconn::Surroundings;
 use crate::transport::tcp::timestamp;
-use crate::transport::{Ack, AckNeed, Control, Outgoing, Receiver, Sender};
+use crate::transport::{Ack, AckNeed, Around, Control, EndTimer, Offer, Outgoing, Taken};
 use crate::world::World;
 
 impl<F: Frame> Host<F> {
@@ -51,29 +49,54 @@ impl<F: Frame> Host<F> {
         }
         self.acknowledged(now, slot, &Ack { ack, echo, window, sack }, world);
         match body {
-            Body::Data { .. } | Body::Stream { .. } | Body::Http2 { .. } => {
-                self.take_data(now, slot, stamp, body, world);
-            }
+            Body::Data { .. } | Body::Stream { .. } => self.take_data(now, slot, stamp, body, world),
             Body::Close => self.take_down(now, slot, world),
             Body::Ack | Body::Hello { .. } | Body::Refuse { .. } => {}
         }
     }
 
     fn take_data(&mut self, now: u64, slot: u32, stamp: u32, body: Body<Carried<F>>, world: &World<F>) {
-        let transport = &world.config.transport;
         let mut delivered = std::mem::take(&mut self.delivered);
+        let (transport, counts) = (&world.config.transport, &mut self.counts);
+        let mut around = Around { now, transport, counts, delivered: &mut delivered };
+        let taken = self.links[slot as usize].end.take(stamp, body, &mut around);
+        self.pass_on(now, slot, taken, delivered, world);
+    }
+
+    /// Handles the expired timer of an end.
+    pub(super) fn end_timer(&mut self, now: u64, slot: u32, timer: EndTimer, world: &World<F>) {
         let link = &mut self.links[slot as usize];
-        let back = (&mut link.sender, &mut self.frames_written);
-        let need = link.receiver.take(now, stamp, body, transport, back, &mut delivered);
-        if let Receiver::Datagram(receiver) = &mut link.receiver {
-            self.stats.frames_lost += u64::from(receiver.take_lost());
+        if link.state != LinkState::Up {
+            return;
         }
-        self.acknowledge_later(now, slot, need, world);
-        if matches!(self.links[slot as usize].receiver, Receiver::MConnection(_)) {
-            self.delivered = delivered;
-            self.read(now, slot, world);
-        } else {
-            self.deliver_all(now, slot, delivered, world);
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let (transport, counts) = (&world.config.transport, &mut self.counts);
+        let mut around = Around { now, transport, counts, delivered: &mut delivered };
+        match link.end.fired(timer, &mut around) {
+            Some(taken) if !taken.is_overdue => self.pass_on(now, slot, taken, delivered, world),
+            taken => {
+                self.delivered = delivered;
+                if taken.is_some() {
+                    self.close(now, slot, world);
+                }
+            }
+        }
+    }
+
+    /// Carries out what an end asks for, and delivers the frames that it has read.
+    fn pass_on(&mut self, now: u64, slot: u32, taken: Taken, delivered: Vec<Carried<F>>, world: &World<F>) {
+        self.stats.frames_lost += u64::from(taken.lost);
+        if taken.was_held {
+            self.explained.note(|record| record.receives(None));
+        }
+        self.acknowledge_later(now, slot, taken.ack, world);
+        if taken.window_opened {
+            self.links[slot as usize].ack_is_due(world.config.transport.control.separate_acks());
+        }
+        self.set_end_timers(now, slot);
+        self.deliver_all(now, slot, delivered, world);
+        if taken.wants_turn {
+            self.offer(now, slot, Offer::Copies, world);
         }
     }
 
@@ -129,28 +152,28 @@ impl<F: Frame> Host<F> {
 
     fn acknowledged(&mut self, now: u64, slot: u32, ack: &Ack, world: &World<F>) {
         let transport = &world.config.transport;
-        let sender = &mut self.links[slot as usize].sender;
-        let srtt = sender.srtt();
-        let arrived = sender.flow().arrived;
-        let is_news = sender.take_ack(ack, now, transport);
+        let end = &mut self.links[slot as usize].end;
+        let srtt = end.srtt();
+        let arrived = end.flow().arrived;
+        let is_news = end.take_ack(ack, now, transport);
         // An old acknowledgement, overtaken on its way, may say that the window is closed: its
         // probes have a timer.
-        self.set_connection_timer(now, slot);
+        self.set_end_timers(now, slot);
         if !is_news {
             return;
         }
         self.note_acknowledged(now, slot, arrived, transport);
-        let sender = &self.links[slot as usize].sender;
-        if sender.srtt() != srtt {
-            let seconds = sender.srtt() as f64 / 1e9;
-            let bytes_per_second = sender.cwnd() * f64::from(transport.mss) / seconds;
-            self.node.set_round_trip(PeerId(slot), Duration::from_nanos(sender.srtt()));
+        let end = &self.links[slot as usize].end;
+        if end.srtt() != srtt {
+            let seconds = end.srtt() as f64 / 1e9;
+            let bytes_per_second = end.cwnd() * f64::from(transport.mss) / seconds;
+            self.node.set_round_trip(PeerId(slot), Duration::from_nanos(end.srtt()));
             self.node.set_weight(PeerId(slot), Weight::Bandwidth, bytes_per_second);
         }
         self.outbox_dry = false;
         match self.dispatch {
             Dispatch::PerLink => {
-                self.fill_link(now, slot, world, Node::pop_for);
+                self.offer(now, slot, Offer::Room, world);
                 self.offer_room(now, world);
             }
             Dispatch::Node => self.refresh(now, slot, world),
@@ -162,14 +185,14 @@ impl<F: Frame> Host<F> {
     /// is lost soon, while the running timer waits for a probe. One that fires too soon is set again.
     fn start_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
-        if link.sender.timer_at() < link.loss_timer {
+        if link.end.timer_at() < link.loss_timer {
             self.set_loss_timer(slot);
         }
     }
 
     fn set_loss_timer(&mut self, slot: u32) {
         let link = &mut self.links[slot as usize];
-        link.loss_timer = link.sender.timer_at();
+        link.loss_timer = link.end.timer_at();
         let at = link.loss_timer;
         self.set_timer(at, TimerKind::Loss(slot));
     }
@@ -182,12 +205,12 @@ impl<F: Frame> Host<F> {
             return;
         }
         link.loss_timer = u64::MAX;
-        if link.state != LinkState::Up || link.sender.timer_at() == u64::MAX {
+        if link.state != LinkState::Up || link.end.timer_at() == u64::MAX {
             return;
         }
-        let held = link.sender.is_held();
-        let expired = link.sender.timer_at() <= now && link.sender.timer_expired(now, transport);
-        if held && !link.sender.is_held() {
+        let held = link.end.is_held();
+        let expired = link.end.timer_at() <= now && link.end.timer_expired(now, transport);
+        if held && !link.end.is_held() {
             // The link has room again.
             self.outbox_dry = false;
         }
@@ -195,13 +218,13 @@ impl<F: Frame> Host<F> {
         let link = &self.links[slot as usize];
         if expired {
             self.stats.timeouts += 1;
-            if link.sender.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
+            if link.end.stalled_for(now) > transport.dead_peer_timeout.as_nanos() as u64 {
                 self.take_down(now, slot, world);
                 return;
             }
         }
         let link = &self.links[slot as usize];
-        if link.sender.timer_at() != u64::MAX {
+        if link.end.timer_at() != u64::MAX {
             self.set_loss_timer(slot);
         }
         self.refresh(now, slot, world);
@@ -230,14 +253,15 @@ impl<F: Frame> Host<F> {
     pub(super) fn transmit(&mut self, now: u64, slot: u32, world: &World<F>) {
         let transport = &world.config.transport;
         let is_shared = self.nic.shares() || self.fair_uplink.is_some();
-        let burst_max = if is_shared { 1 } else { world.burst_max(self.uplink_nanos_per_byte) };
         let link = &mut self.links[slot as usize];
         if link.state != LinkState::Up {
             return;
         }
+        let burst_max =
+            if is_shared { 1 } else { link.end.burst_max(self.uplink_nanos_per_byte, &world.config) };
         let own_turn = link.acks_due > 0 && transport.control.separate_acks();
-        let rank = if self.explained.is_on() { link.sender.next_rank() } else { 0 };
-        let outgoing = if own_turn { None } else { link.sender.pop(now, burst_max, transport) };
+        let rank = if self.explained.is_on() { link.end.next_rank() } else { 0 };
+        let outgoing = if own_turn { None } else { link.end.pop(now, burst_max, transport) };
         let (body, payload, stamp, makes_room) = match outgoing {
             Some(Outgoing { body, len, again, stamp, frees }) => {
                 self.explained.note(|record| record.leaves(Leaving { rank, again, complete: body.traces() }));
@@ -246,7 +270,7 @@ impl<F: Frame> Host<F> {
                 }
                 let makes_room = match transport.control {
                     Control::Tcp(_) => {
-                        self.dispatch == Dispatch::PerLink && link.sender.has_room_again(transport)
+                        self.dispatch == Dispatch::PerLink && link.end.has_room_again(transport)
                     }
                     Control::Ideal | Control::Datagram => frees,
                     Control::Quic(_) => !again && self.dispatch == Dispatch::PerLink,
@@ -261,7 +285,7 @@ impl<F: Frame> Host<F> {
         if makes_room {
             self.outbox_dry = false;
             if self.dispatch == Dispatch::PerLink {
-                self.fill_link(now, slot, world, Node::pop_for);
+                self.offer(now, slot, Offer::Room, world);
                 self.offer_room(now, world);
             }
         }
@@ -279,7 +303,7 @@ impl<F: Frame> Host<F> {
     ) {
         let len = payload + body.packets() * world.config.transport.header;
         let link = &mut self.links[slot as usize];
-        let Ack { ack, echo, window, sack } = link.receiver.acknowledge(now, &world.config.transport);
+        let Ack { ack, echo, window, sack } = link.end.acknowledge(now, &world.config.transport);
         link.acks_due = if world.config.transport.control.separate_acks() {
             link.acks_due.saturating_sub(u32::from(matches!(body, Body::Ack)))
         } else {
@@ -525,175 +549,5 @@ impl<F> Queued for Departing<F> {
     /// The closing packet arrives eventually: see `depart`.
     fn is_kept(&self) -> bool {
         matches!(self.packet.body, Body::Close)
-    }
-}
-
-// ---- connections with channels: copies from the outbox into them, and messages out of them ----
-
-impl<F: Frame> Host<F> {
-    pub(super) fn start_connection(&mut self, now: u64, slot: u32, world: &World<F>) {
-        if let Some(config) = world.config.transport.connection.channels()
-            && let Sender::MConnection(sender) = &mut self.links[slot as usize].sender
-        {
-            sender.start(now, config);
-            self.set_ping_timer(slot);
-        }
-    }
-
-    /// Passes copies to the channels of a link that have room and runs its send routine, until
-    /// nothing changes.
-    pub(super) fn feed(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let transport = &world.config.transport;
-        let Some(link) = self.links.get_mut(slot as usize) else { return };
-        if link.state == LinkState::Up
-            && let Some(config) = transport.connection.channels()
-            && let Sender::MConnection(sender) = &mut link.sender
-            && let Some(stats) = self.connection_stats.as_deref_mut()
-        {
-            let peer = PeerId(slot);
-            let sealed_before = self.frames_written;
-            let mut around = Surroundings { now, config, transport, writes: &mut self.frames_written, stats };
-            loop {
-                let mut more = sender.run(&mut around);
-                if self.node.pending_to(peer) == 0 {
-                    while more {
-                        more = sender.run(&mut around);
-                    }
-                    break;
-                }
-                for (index, channel) in config.channels.iter().enumerate() {
-                    let is_owed = |node: &dyn Node<F>| {
-                        channel.lanes.iter().any(|lane| node.pending_on(peer, *lane) > 0)
-                    };
-                    while sender.has_room(index, config)
-                        && is_owed(&*self.node)
-                        && let Some(copy) =
-                            self.node.pop_lanes_for(Time::from_nanos(now), peer, &channel.lanes)
-                    {
-                        self.stats.frames_sent.add(&copy.frame);
-                        let len = copy.len;
-                        sender.push(index, carry(&mut self.explained, now, copy, 0), len);
-                        more = true;
-                    }
-                }
-                if !more {
-                    break;
-                }
-            }
-            sender.rest(&mut around);
-            let left = if self.node.pending_to(peer) > 0 { config.channels.len() } else { 0 };
-            for (index, channel) in config.channels.iter().enumerate().take(left) {
-                let waits = |lane: &_| self.node.pending_on(peer, *lane) > 0;
-                if !sender.has_room(index, config) && channel.lanes.iter().any(waits) {
-                    sender.note_full(index, around.stats);
-                }
-            }
-            // Nothing is read here: the time of the next read is unchanged.
-            let due = sender.due(now);
-            if due < sender.timer {
-                sender.timer = due;
-                self.set_timer(due, TimerKind::Connection(slot));
-            }
-            self.set_ping_timer(slot);
-            if self.frames_written == sealed_before {
-                // The socket got nothing new either.
-                if self.explained.is_on() {
-                    self.note_hold(now, slot, world);
-                }
-                return;
-            }
-        }
-        self.refresh(now, slot, world);
-    }
-
-    /// Reads the data that has arrived on a link with channels, as far as the rate limit allows.
-    fn read(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let transport = &world.config.transport;
-        let mut delivered = std::mem::take(&mut self.delivered);
-        let link = &mut self.links[slot as usize];
-        let mut pinged = false;
-        if let Some(config) = transport.connection.channels()
-            && let Receiver::MConnection(receiver) = &mut link.receiver
-            && let Sender::MConnection(sender) = &mut link.sender
-        {
-            if receiver.read_at != u64::MAX {
-                // The limit of the receive rate has held data back.
-                self.explained.note(|record| record.receives(None));
-            }
-            let heard = receiver.read(now, config.receive_rate, transport, &mut delivered);
-            pinged = heard.ping;
-            sender.hear(heard);
-            if heard.window_opened {
-                link.ack_is_due(transport.control.separate_acks());
-            }
-            self.set_connection_timer(now, slot);
-        }
-        self.deliver_all(now, slot, delivered, world);
-        if pinged {
-            self.feed(now, slot, world);
-        }
-    }
-
-    /// Sets the timer for the next due time of a link, unless a running timer fires no later.
-    fn set_connection_timer(&mut self, now: u64, slot: u32) {
-        let link = &mut self.links[slot as usize];
-        if let (Sender::MConnection(sender), Receiver::MConnection(receiver)) =
-            (&mut link.sender, &link.receiver)
-        {
-            let due = sender.due(now).min(receiver.read_at);
-            if due < sender.timer {
-                sender.timer = due;
-                self.set_timer(due, TimerKind::Connection(slot));
-            }
-        }
-    }
-
-    fn set_ping_timer(&mut self, slot: u32) {
-        if let Sender::MConnection(sender) = &mut self.links[slot as usize].sender {
-            let due = sender.ping_due();
-            if due < sender.ping_timer {
-                sender.ping_timer = due;
-                self.set_timer(due, TimerKind::Ping(slot));
-            }
-        }
-    }
-
-    /// Handles the timer for flushes, probes and rate limits.
-    pub(super) fn connection_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let transport = &world.config.transport;
-        let link = &mut self.links[slot as usize];
-        if link.state == LinkState::Up
-            && let Some(config) = transport.connection.channels()
-            && let Sender::MConnection(sender) = &mut link.sender
-            && sender.timer <= now
-            && let Some(stats) = self.connection_stats.as_deref_mut()
-        {
-            sender.timer = u64::MAX;
-            sender.tick(&mut Surroundings {
-                now,
-                config,
-                transport,
-                writes: &mut self.frames_written,
-                stats,
-            });
-            self.read(now, slot, world);
-            self.feed(now, slot, world);
-        }
-    }
-
-    pub(super) fn ping_timer(&mut self, now: u64, slot: u32, world: &World<F>) {
-        let link = &mut self.links[slot as usize];
-        if link.state == LinkState::Up
-            && let Some(config) = world.config.transport.connection.channels()
-            && let Sender::MConnection(sender) = &mut link.sender
-            && sender.ping_timer <= now
-        {
-            sender.ping_timer = u64::MAX;
-            if sender.tick_ping(now, config) {
-                self.close(now, slot, world);
-                return;
-            }
-            self.feed(now, slot, world);
-        }
     }
 }

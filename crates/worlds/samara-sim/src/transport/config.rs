@@ -6,7 +6,9 @@ use super::http2::Http2Config;
 use super::mconn::MConnectionConfig;
 use super::quic::QuicConfig;
 use super::tcp::TcpConfig;
+use crate::error::ConfigError;
 
+use samara_engine::outbox::OutboxConfig;
 use samara_engine::uplink::LimitConfig;
 
 /// How frames are cut into packets, and how packets are controlled.
@@ -143,6 +145,20 @@ impl Connection {
         match self {
             Self::Direct | Self::Http2(_) => None,
             Self::MConnection(config) => Some(config),
+        }
+    }
+
+    /// Checks that an outbox fits the connection.
+    pub(crate) fn check_outbox(&self, outbox: &OutboxConfig) -> Result<(), ConfigError> {
+        self.channels().map_or(Ok(()), |config| super::mconn::check_outbox(config, outbox))
+    }
+
+    /// Returns the configuration of its channels; that of no channels if it has none.
+    pub(crate) const fn mconnection(&self) -> &MConnectionConfig {
+        static NONE: MConnectionConfig = MConnectionConfig::cometbft(Vec::new());
+        match self.channels() {
+            Some(config) => config,
+            None => &NONE,
         }
     }
 

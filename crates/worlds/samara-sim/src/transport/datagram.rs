@@ -12,8 +12,9 @@ use super::backlog::{Backlog, cut};
 use super::config::{Control, Framing, Transport};
 use super::quic::{IP_UDP_HEADER, UDP_PAYLOAD};
 pub(crate) use super::tcp::{hello_bytes, wire_bytes};
-use super::{Ack, AckNeed, Flow, LossRecovery, Outgoing, SendHalf};
+use super::{Ack, Around, Flow, LossRecovery, Outgoing, ReceiveHalf, SendHalf, Taken};
 use crate::error::{ConfigError, ensure};
+use crate::packet::Body;
 
 /// Bytes before the fragment in a datagram: the number of the frame (4), the fragment's index and
 /// the number of fragments (2 each), and an authentication tag (16, as in QUIC).
@@ -61,13 +62,11 @@ impl<F: Clone> Sender<F> {
 }
 
 impl<F: Clone> SendHalf<F> for Sender<F> {
-    type Recovery = NoRecovery;
-
-    fn recovery(&self) -> &NoRecovery {
+    fn recovery(&self) -> &impl LossRecovery {
         &self.recovery
     }
 
-    fn recovery_mut(&mut self) -> &mut NoRecovery {
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery {
         &mut self.recovery
     }
 
@@ -144,50 +143,48 @@ pub(crate) struct Receiver {
     intact_from: u32,
     /// The frame after the last one that was delivered or is known to be lost.
     frame: u32,
-    /// Frames that are known to be lost, and that nobody has counted yet.
-    lost: u32,
 }
 
 impl Receiver {
     pub(crate) const fn new(_transport: &Transport) -> Self {
-        Self { next: 0, intact_from: 0, frame: 0, lost: 0 }
+        Self { next: 0, intact_from: 0, frame: 0 }
     }
+}
 
-    /// Takes a fragment of a frame with this number. The last fragment brings the frame, which goes
-    /// to `deliver` if no fragment is missing.
-    pub(crate) fn fragment<F: Frame>(
+impl<F: Frame> ReceiveHalf<F> for Receiver {
+    type Sender = Sender<F>;
+
+    /// Takes a fragment of the frame with the number `stamp`. The last fragment brings the frame, which
+    /// is delivered if no fragment is missing.
+    fn take(
         &mut self,
-        number: u32,
-        (seq, frame): (u32, Option<F>),
-        transport: &Transport,
-        deliver: &mut Vec<F>,
-    ) -> AckNeed {
+        _sender: &mut Sender<F>,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken {
+        let Body::Data { seq, frame } = body else { return Taken::mismatch() };
         debug_assert!(seq >= self.next, "the path keeps datagrams in order");
         if seq > self.next {
             self.intact_from = seq;
         }
         self.next = seq + 1;
         // Frames that were passed over.
-        self.lost += number.wrapping_sub(self.frame);
-        self.frame = number;
+        let mut lost = stamp.wrapping_sub(self.frame);
+        self.frame = stamp;
         if let Some(frame) = frame {
-            self.frame = number.wrapping_add(1);
-            let fragments = cut(frame.encoded_len() as u32, transport.mss, transport.framing).1;
+            self.frame = stamp.wrapping_add(1);
+            let fragments = cut(frame.encoded_len() as u32, around.transport.mss, around.transport.framing).1;
             if self.next - self.intact_from >= fragments {
-                deliver.push(frame);
+                around.delivered.push(frame);
             } else {
-                self.lost += 1;
+                lost += 1;
             }
         }
-        AckNeed::None
+        Taken { lost, ..Taken::default() }
     }
 
-    /// Returns the number of frames whose loss became known since the last call.
-    pub(crate) fn take_lost(&mut self) -> u32 {
-        std::mem::take(&mut self.lost)
-    }
-
-    pub(crate) fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
+    fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
         Ack::default()
     }
 }

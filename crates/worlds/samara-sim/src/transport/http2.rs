@@ -9,8 +9,8 @@
 //! grpc-go does.
 //!
 //! ```text
-//! outbox -> messages -> DATA frames (credit) -> Bytes (segments, window of TCP) -> tcp::Sender
-//!                                     engine <- Receiver (credit, estimator) <- tcp::Receiver
+//! outbox -> messages -> DATA frames (credit) -> Bytes -> Socket (segments) -> tcp::Sender
+//!                               engine <- Receiver (credit, estimator) <- tcp::Receiver
 //! ```
 //!
 //! Windows of streams are not modelled: grpc-go widens the window of a call to the message that is
@@ -19,16 +19,14 @@
 //! either; they add less than one part in two hundred.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use samara_engine::Frame;
 use samara_engine::outbox::Room;
-use smallvec::SmallVec;
 
-use super::backlog::{Run, Segment};
+use super::backlog::Run;
 use super::config::{Connection, Control, Framing, Transport};
+use super::socket::{Item, Load, Readable, Socket, Stream};
 pub(crate) use super::tcp::hello_bytes;
-use super::{Ack, AckNeed, LossRecovery, Outgoing, SendHalf, tcp};
+use super::{Ack, Around, LossRecovery, Outgoing, ReceiveHalf, SendHalf, Taken, tcp};
 use crate::error::{ConfigError, ensure};
 use crate::explain::Cause;
 use crate::packet::Body;
@@ -117,32 +115,6 @@ pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
     u64::from(bytes) + u64::from(bytes.div_ceil(transport.mss)) * u64::from(transport.header)
 }
 
-/// The frames that end in a segment. The packet on its way and the sender's copy for retransmission
-/// share them.
-pub(crate) type Load<F> = Arc<SmallVec<[Item<F>; 1]>>;
-
-#[derive(Debug)]
-pub(crate) enum Item<F> {
-    /// A number of message bytes, and the message that ends with them.
-    Data { bytes: u32, message: Option<F> },
-    /// Credit for more bytes.
-    Update(u32),
-    /// A request for a `Pong`.
-    Ping,
-    /// The answer to a `Ping`.
-    Pong,
-}
-
-impl<F> Item<F> {
-    /// Returns the message that ends with the item, if one does.
-    pub(crate) fn frame(&self) -> Option<&F> {
-        match self {
-            Self::Data { message, .. } => message.as_ref(),
-            Self::Update(_) | Self::Ping | Self::Pong => None,
-        }
-    }
-}
-
 /// A message of which a part has no credit yet.
 #[derive(Debug)]
 struct Message<F> {
@@ -153,20 +125,18 @@ struct Message<F> {
 
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
-    tcp: tcp::Sender<Load<F>>,
-    /// Frames that HTTP/2 allows to leave.
-    bytes: Bytes<Item<F>>,
+    /// With the frames that HTTP/2 allows to leave.
+    socket: Socket<F, Bytes<Item<F>>>,
     waiting: VecDeque<Message<F>>,
     waiting_bytes: u64,
     /// Bytes of messages that may leave beyond those that have left.
     credit: u64,
 }
 
-impl<F: Frame> Sender<F> {
+impl<F: Clone> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         Self {
-            tcp: tcp::Sender::new(transport),
-            bytes: Bytes::new(),
+            socket: Socket::new(Bytes::new(), transport),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             credit: u64::from(transport.connection.http2().window.at_first()),
@@ -180,8 +150,8 @@ impl<F: Frame> Sender<F> {
     }
 
     fn control(&mut self, item: Item<F>, rank: u64) {
-        let bytes = if matches!(item, Item::Update(_)) { UPDATE_BYTES } else { PING_BYTES };
-        self.bytes.push_control(bytes, rank, item);
+        let bytes = if matches!(item, Item::Credit(_)) { UPDATE_BYTES } else { PING_BYTES };
+        self.socket.stream.push_control(bytes, rank, item);
     }
 
     /// Cuts waiting messages into frames while there is credit.
@@ -196,21 +166,19 @@ impl<F: Frame> Sender<F> {
             self.waiting_bytes -= u64::from(bytes);
             let rank = front.rank;
             let complete = front.left == 0;
-            let message = if complete { self.waiting.pop_front().map(|message| message.frame) } else { None };
-            self.bytes.push_data(FRAME_HEADER + bytes, rank, Item::Data { bytes, message });
+            let frame = if complete { self.waiting.pop_front().map(|message| message.frame) } else { None };
+            self.socket.stream.push_data(FRAME_HEADER + bytes, rank, Item::Data { bytes, frame });
         }
     }
 }
 
-impl<F: Frame> SendHalf<F> for Sender<F> {
-    type Recovery = tcp::Sender<Load<F>>;
-
-    fn recovery(&self) -> &Self::Recovery {
-        &self.tcp
+impl<F: Clone> SendHalf<F> for Sender<F> {
+    fn recovery(&self) -> &impl LossRecovery {
+        &self.socket.tcp
     }
 
-    fn recovery_mut(&mut self) -> &mut Self::Recovery {
-        &mut self.tcp
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery {
+        &mut self.socket.tcp
     }
 
     fn write(&mut self, frame: F, len: u32, rank: u64, _transport: &Transport) {
@@ -221,42 +189,31 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
     }
 
     fn has_buffer(&self, transport: &Transport) -> bool {
-        self.tcp.backlog.buffered + self.bytes.bytes + self.waiting_bytes < self.tcp.buffer_limit(transport)
+        let Socket { tcp, stream, .. } = &self.socket;
+        tcp.backlog.buffered + stream.bytes + self.waiting_bytes < tcp.buffer_limit(transport)
     }
 
     fn room(&self, transport: &Transport) -> Room {
-        if !self.bytes.is_empty() || !self.waiting.is_empty() {
+        if !self.socket.stream.is_empty() || !self.waiting.is_empty() {
             return Room::NONE;
         }
-        Room(self.tcp.room(transport).0.min(self.credit))
+        Room(self.socket.tcp.room(transport).0.min(self.credit))
     }
 
     fn can_send(&self) -> bool {
-        self.tcp.can_send() || (!self.bytes.is_empty() && self.tcp.window_left() >= 1.0)
+        self.socket.can_send()
     }
 
     fn held(&self, now: u64) -> Option<Cause> {
-        let waits = !self.bytes.is_empty();
-        let own = (!self.waiting.is_empty()).then_some(Cause::FlowControl);
-        self.tcp.held(now).or(waits.then(|| self.tcp.window_cause())).or(own)
+        self.socket.held(now).or((!self.waiting.is_empty()).then_some(Cause::FlowControl))
     }
 
     fn next_rank(&self) -> u64 {
-        if self.tcp.can_send() { self.tcp.next_rank() } else { self.bytes.rank() }
+        self.socket.next_rank()
     }
 
-    /// Lost segments go before new ones.
     fn pop(&mut self, now: u64, _burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
-        if !self.tcp.can_send() {
-            if self.tcp.window_left() < 1.0 {
-                return None;
-            }
-            let (run, items) = self.bytes.cut(transport.mss)?;
-            self.tcp.write_run(Arc::new(items), run);
-        }
-        let Segment { seq, count: _, len, frame: load, again, stamp } =
-            self.tcp.pop_segment(now, transport)?;
-        Some(Outgoing { body: Body::Http2 { seq, load }, len, again, stamp, frees: true })
+        self.socket.pop(now, 1, transport)
     }
 }
 
@@ -284,16 +241,6 @@ impl<T> Bytes<T> {
         Self { control: VecDeque::new(), data: VecDeque::new(), bytes: 0 }
     }
 
-    fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Returns the write rank of the next frame to leave; `u64::MAX` if there is none.
-    fn rank(&self) -> u64 {
-        let line = if self.data_goes_on() { &self.data } else { &self.control };
-        line.front().or(self.data.front()).map_or(u64::MAX, |waiting| waiting.rank)
-    }
-
     fn push_control(&mut self, bytes: u32, rank: u64, frame: T) {
         self.bytes += u64::from(bytes);
         self.control.push_back(Waiting { bytes, left: bytes, rank, frame });
@@ -308,11 +255,22 @@ impl<T> Bytes<T> {
     fn data_goes_on(&self) -> bool {
         self.data.front().is_some_and(|waiting| waiting.left < waiting.bytes)
     }
+}
 
-    /// Cuts the next segment of at most `mss` bytes. Returns it with the frames that end in it.
-    fn cut(&mut self, mss: u32) -> Option<(Run, SmallVec<[T; 1]>)> {
+impl<F> Stream<F> for Bytes<Item<F>> {
+    fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    fn rank(&self) -> u64 {
+        let line = if self.data_goes_on() { &self.data } else { &self.control };
+        line.front().or(self.data.front()).map_or(u64::MAX, |waiting| waiting.rank)
+    }
+
+    /// Cuts one segment.
+    fn cut(&mut self, mss: u32, _most: u32) -> Option<(Run, Readable<F>)> {
         let mut run = Run { segments: 1, len: 0, unit: mss, rank: self.rank() };
-        let mut complete = SmallVec::new();
+        let mut readable = Readable::nothing();
         loop {
             let controls = !self.control.is_empty() && !self.data_goes_on();
             let line = if controls { &mut self.control } else { &mut self.data };
@@ -323,10 +281,10 @@ impl<T> Bytes<T> {
             if front.left > 0 {
                 break;
             }
-            complete.extend(line.pop_front().map(|waiting| waiting.frame));
+            readable.items.extend(line.pop_front().map(|waiting| waiting.frame));
         }
         self.bytes -= u64::from(run.len);
-        (run.len > 0).then_some((run, complete))
+        (run.len > 0).then_some((run, readable))
     }
 }
 
@@ -339,7 +297,7 @@ pub(crate) struct Receiver<F> {
     arrived: Vec<Load<F>>,
 }
 
-impl<F: Frame> Receiver<F> {
+impl<F: Clone> Receiver<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
         let config = transport.connection.http2();
         Self {
@@ -353,68 +311,62 @@ impl<F: Frame> Receiver<F> {
         }
     }
 
-    /// Takes a segment. Complete messages go to `deliver`. Control frames that this end answers
-    /// with go to `sender`, with ranks after `writes`, which counts them.
-    pub(crate) fn segment(
-        &mut self,
-        now: u64,
-        stamp: u32,
-        segment: (u32, Option<Load<F>>),
-        transport: &Transport,
-        (sender, writes): (&mut Sender<F>, &mut u64),
-        deliver: &mut Vec<F>,
-    ) -> AckNeed {
-        let need = self.tcp.segment(stamp, segment, transport, &mut self.arrived);
-        let mut arrived = std::mem::take(&mut self.arrived);
-        for item in arrived.iter().flat_map(|load| load.iter()) {
-            self.take(now, item, sender, writes, deliver);
-        }
-        arrived.clear();
-        self.arrived = arrived;
-        need
-    }
-
-    fn take(
-        &mut self,
-        now: u64,
-        item: &Item<F>,
-        sender: &mut Sender<F>,
-        writes: &mut u64,
-        deliver: &mut Vec<F>,
-    ) {
+    /// Reads a frame of HTTP/2, and writes the answer to `sender`.
+    fn read(&mut self, item: &Item<F>, sender: &mut Sender<F>, around: &mut Around<'_, F>) {
         let mut next = || {
-            *writes += 1;
-            *writes
+            around.counts.writes += 1;
+            around.counts.writes
         };
         match item {
-            Item::Data { bytes, message } => {
-                let ping = self.estimator.as_mut().is_some_and(|estimator| estimator.add(now, *bytes));
+            Item::Data { bytes, frame } => {
+                let ping = self.estimator.as_mut().is_some_and(|estimator| estimator.add(around.now, *bytes));
                 if let Some(given) = self.credit.take_in(*bytes) {
-                    sender.control(Item::Update(given), next());
+                    sender.control(Item::Credit(given), next());
                 }
                 if ping {
                     // Returns all credit before the ping, as grpc-go does, so that the peer does
                     // not count it as a flood of pings.
                     if let Some(given) = self.credit.give_back() {
-                        sender.control(Item::Update(given), next());
+                        sender.control(Item::Credit(given), next());
                     }
                     sender.control(Item::Ping, next());
                 }
-                deliver.extend(message.clone());
+                around.delivered.extend(frame.clone());
             }
-            Item::Update(bytes) => sender.add_credit(*bytes),
+            Item::Credit(bytes) => sender.add_credit(*bytes),
             Item::Ping => sender.control(Item::Pong, next()),
             Item::Pong => {
-                let window = self.estimator.as_mut().and_then(|estimator| estimator.answered(now));
+                let window = self.estimator.as_mut().and_then(|estimator| estimator.answered(around.now));
                 if let Some(more) = window.and_then(|window| self.credit.widen(window)) {
-                    sender.control(Item::Update(more), next());
+                    sender.control(Item::Credit(more), next());
                 }
             }
         }
     }
+}
 
-    /// Returns the acknowledgement that a departing packet carries.
-    pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
+impl<F: Clone> ReceiveHalf<F> for Receiver<F> {
+    type Sender = Sender<F>;
+
+    fn take(
+        &mut self,
+        sender: &mut Sender<F>,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken {
+        let Body::Stream { seq, load, .. } = body else { return Taken::mismatch() };
+        let need = self.tcp.segment(stamp, (seq, load), around.transport, &mut self.arrived);
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for item in arrived.iter().flat_map(|load| &load.items) {
+            self.read(item, sender, around);
+        }
+        arrived.clear();
+        self.arrived = arrived;
+        need.into()
+    }
+
+    fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         self.tcp.acknowledge(now, transport)
     }
 }

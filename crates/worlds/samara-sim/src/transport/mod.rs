@@ -1,8 +1,9 @@
 //! Transports: how frames become packets, when packets leave, and how losses are repaired.
 //!
 //! A transport is a folder and one line in the table of `transports!`. The folder has `Sender` and
-//! `Receiver`, the two halves of a direction of a link; `check` for its configuration; `wire_bytes`
-//! of a frame; and `hello_bytes` of a step of the handshake.
+//! `Receiver`, the two halves of a host's end of a link; `check` for its configuration; `wire_bytes`
+//! of a frame; and `hello_bytes` of a step of the handshake. A layer over TCP is a transport whose
+//! sender writes to a [`Socket`](socket::Socket).
 
 mod backlog;
 mod config;
@@ -11,6 +12,7 @@ pub(crate) mod datagram;
 pub(crate) mod http2;
 pub(crate) mod mconn;
 pub(crate) mod quic;
+mod socket;
 pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
@@ -18,11 +20,14 @@ mod tests;
 use std::time::Duration;
 
 use samara_engine::Frame;
-use samara_engine::outbox::Room;
+use samara_engine::outbox::{Lane, Room};
 use samara_engine::uplink::{Load, Report, TCP_ACK_DELAY};
 
 pub use config::{Connection, Control, Framing, Transport};
+pub(crate) use mconn::ConnectionStats;
+pub(crate) use socket::Load as StreamLoad;
 
+use crate::config::SimConfig;
 use crate::error::ConfigError;
 use crate::explain::Cause;
 use crate::packet::{Body, Sack};
@@ -32,30 +37,21 @@ use backlog::Segment;
 /// 32 bits.
 pub const FRAME_BYTES_MAX: u32 = 1 << 31;
 
-/// Combines the halves of all transports in one type, so that hosts need not know the transport of
-/// a link.
+/// Combines the ends of all transports in one type, so that hosts need not know the transport of a
+/// link.
 macro_rules! transports {
-    ($($(#[$doc:meta])* $connection:pat, $control:pat => $name:ident: $module:ident ($sender:ty, $receiver:ty);)*) => {
-        /// One direction of a link, at its sender.
+    ($($(#[$doc:meta])* $connection:pat, $control:pat => $name:ident: $module:ident $end:ty;)*) => {
+        /// One host's end of a link, over any transport.
         #[derive(Debug)]
-        pub(crate) enum Sender<F> { $($(#[$doc])* $name($sender),)* }
+        pub(crate) enum AnyEnd<F> { $($(#[$doc])* $name($end),)* }
 
-        /// One direction of a link, at its receiver.
-        #[derive(Debug)]
-        pub(crate) enum Receiver<F> { $($(#[$doc])* $name($receiver),)* }
-
-        impl<F: Frame> Sender<F> {
+        impl<F: Frame> AnyEnd<F> {
             pub(crate) fn new(transport: &Transport) -> Self {
                 match (&transport.connection, &transport.control) {
-                    $(($connection, $control) => Self::$name($module::Sender::new(transport).into()),)*
-                }
-            }
-        }
-
-        impl<F: Frame> Receiver<F> {
-            pub(crate) fn new(transport: &Transport) -> Self {
-                match (&transport.connection, &transport.control) {
-                    $(($connection, $control) => Self::$name($module::Receiver::new(transport).into()),)*
+                    $(($connection, $control) => {
+                        let (sender, receiver) = ($module::Sender::new(transport), $module::Receiver::new(transport));
+                        Self::$name(End { sender, receiver }.into())
+                    })*
                 }
             }
         }
@@ -86,10 +82,10 @@ macro_rules! transports {
             }
         }
 
-        /// Evaluates an expression for the half of the actual transport.
+        /// Evaluates an expression for the end of the actual transport.
         macro_rules! each {
-            ($half:ident, $value:expr, $inner:ident => $call:expr) => {
-                match $value { $($half::$name($inner) => $call,)* }
+            ($value:expr, $inner:ident => $call:expr) => {
+                match $value { $(AnyEnd::$name($inner) => $call,)* }
             };
         }
     };
@@ -97,18 +93,19 @@ macro_rules! transports {
 
 transports! {
     /// TCP, and the ideal transport, which has no control.
-    Connection::Direct, Control::Tcp(_) | Control::Ideal => Tcp: tcp (tcp::Sender<F>, tcp::Receiver<F>);
-    Connection::Direct, Control::Quic(_) => Quic: quic (Box<quic::Sender<F>>, Box<quic::Receiver<F>>);
-    Connection::Direct, Control::Datagram => Datagram: datagram (datagram::Sender<F>, datagram::Receiver);
+    Connection::Direct, Control::Tcp(_) | Control::Ideal => Tcp: tcp End<tcp::Sender<F>, tcp::Receiver<F>>;
+    Connection::Direct, Control::Quic(_) => Quic: quic Box<End<quic::Sender<F>, quic::Receiver<F>>>;
+    Connection::Direct, Control::Datagram => Datagram: datagram End<datagram::Sender<F>, datagram::Receiver>;
     /// A connection with channels, over TCP or the ideal transport.
-    Connection::MConnection(_), _ => MConnection: mconn (Box<mconn::Sender<F>>, Box<mconn::Receiver<F>>);
+    Connection::MConnection(_), _ => MConnection: mconn Box<End<mconn::Sender<F>, mconn::Receiver<F>>>;
     /// HTTP/2, over TCP or the ideal transport.
-    Connection::Http2(_), _ => Http2: http2 (Box<http2::Sender<F>>, Box<http2::Receiver<F>>);
+    Connection::Http2(_), _ => Http2: http2 Box<End<http2::Sender<F>, http2::Receiver<F>>>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AckNeed {
     /// No acknowledgement: the transport has none.
+    #[default]
     None,
     /// An acknowledgement no later than the configured delay.
     Later,
@@ -214,14 +211,36 @@ pub(crate) trait LossRecovery {
     fn timed_out(&mut self, now: u64, transport: &Transport) -> bool;
 }
 
+/// One host's end of a link: all layers between the outbox and packets, in both directions.
+#[derive(Debug)]
+pub(crate) struct End<S, R> {
+    sender: S,
+    receiver: R,
+}
+
+/// The half of an end that sends.
+///
+/// A link that comes up calls `start`. With an outbox per link, copies come by `offer`; with one order
+/// over all links, the host writes each copy to a link whose `room` is large enough for it.
 pub(crate) trait SendHalf<F> {
-    /// The loss recovery of this direction.
-    type Recovery: LossRecovery;
-
     /// Returns the loss recovery of this direction.
-    fn recovery(&self) -> &Self::Recovery;
+    fn recovery(&self) -> &impl LossRecovery;
 
-    fn recovery_mut(&mut self) -> &mut Self::Recovery;
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery;
+
+    fn start(&mut self, _now: u64, _transport: &Transport) {}
+
+    /// Takes copies while it has room for them. Returns false if it has no use for such an offer.
+    fn offer(&mut self, offer: Offer, copies: &mut dyn Copies<F>, around: &mut Around<'_, F>) -> bool {
+        let which = if offer == Offer::Urgent { Which::Urgent } else { Which::Next };
+        while self.has_buffer(around.transport)
+            && let Some((frame, len)) = copies.next(which, around.counts.writes + 1)
+        {
+            around.counts.writes += 1;
+            self.write(frame, len, around.counts.writes, around.transport);
+        }
+        true
+    }
 
     /// Takes a frame of `len` encoded bytes.
     fn write(&mut self, frame: F, len: u32, rank: u64, transport: &Transport);
@@ -243,8 +262,13 @@ pub(crate) trait SendHalf<F> {
     /// Returns the write rank of the next segment to leave.
     fn next_rank(&self) -> u64;
 
-    /// Returns the segment that leaves at `now`, if one can; on a connection with channels, up to
-    /// `burst_max` segments.
+    /// Returns how many segments may leave as one step of an uplink that serves no other link now, at
+    /// this rate.
+    fn burst_max(&self, _uplink_nanos_per_byte: f64, _config: &SimConfig) -> u32 {
+        1
+    }
+
+    /// Returns the segment that leaves at `now`, if one can; up to `burst_max` segments.
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
 
     /// Returns why data that wait in this half cannot leave, unless they can; `None` if none wait.
@@ -259,77 +283,176 @@ pub(crate) trait SendHalf<F> {
     fn timer_expired(&mut self, now: u64, transport: &Transport) -> bool {
         self.recovery_mut().timed_out(now, transport)
     }
+
+    /// Returns the time of a timer that the host must set now, unless a running one fires no later.
+    fn due(&mut self, _timer: EndTimer, _now: u64) -> Option<u64> {
+        None
+    }
 }
 
-/// Forwards calls to the half of the actual transport, or to its loss recovery.
+/// The half of an end that receives. It may write answers to the other half.
+pub(crate) trait ReceiveHalf<F> {
+    type Sender: SendHalf<F>;
+
+    /// Takes the body and the stamp of a packet.
+    fn take(
+        &mut self,
+        sender: &mut Self::Sender,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken;
+
+    /// Handles a timer that fires; `None` if another one has taken its place.
+    fn fired(
+        &mut self,
+        _sender: &mut Self::Sender,
+        _timer: EndTimer,
+        _around: &mut Around<'_, F>,
+    ) -> Option<Taken> {
+        None
+    }
+
+    /// Returns the acknowledgement that a departing packet carries.
+    fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack;
+}
+
+/// Why an outbox offers copies to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// There are new copies. Urgent ones go first on all links.
+    Urgent,
+    /// There are new copies, or the end has asked for a turn.
+    Copies,
+    /// The link may have room again.
+    Room,
+}
+
+/// The copies of an outbox for a link.
+pub(crate) trait Copies<F> {
+    fn is_empty(&self) -> bool;
+
+    fn has_any(&self, lanes: &[Lane]) -> bool;
+
+    /// Takes a copy out of the outbox, with its encoded bytes. `rank` is its write rank; 0 where ranks
+    /// do not belong to frames.
+    fn next(&mut self, which: Which<'_>, rank: u64) -> Option<(F, u32)>;
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'a> {
+    /// The next copy in the outbox's order.
+    Next,
+    Urgent,
+    /// The next one on any of these lanes.
+    Lanes(&'a [Lane]),
+}
+
+/// The host around an end.
+pub(crate) struct Around<'a, F> {
+    pub(crate) now: u64,
+    pub(crate) transport: &'a Transport,
+    pub(crate) counts: &'a mut EndCounts,
+    /// The frames that are complete and read.
+    pub(crate) delivered: &'a mut Vec<F>,
+}
+
+/// What the ends of a host count together.
+#[derive(Debug, Default)]
+pub(crate) struct EndCounts {
+    /// The writes of the host, which are the ranks of its data.
+    pub(crate) writes: u64,
+    /// Those of connections with channels.
+    pub(crate) connections: ConnectionStats,
+}
+
+/// What follows from a packet or a timer, besides frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) ack: AckNeed,
+    /// True if the peer knows a much smaller window and should get an update.
+    pub(crate) window_opened: bool,
+    /// True if a limit of the receive rate had held data back.
+    pub(crate) was_held: bool,
+    /// True if the end has something to send, once the frames are delivered.
+    pub(crate) wants_turn: bool,
+    /// True if the peer has not answered in time: the link is closed.
+    pub(crate) is_overdue: bool,
+    /// Number of frames whose loss has become known.
+    pub(crate) lost: u32,
+}
+
+impl Taken {
+    /// Returns the consequence of a body of another transport, which no link carries.
+    fn mismatch() -> Self {
+        debug_assert!(false, "both ends of a link have the same transport");
+        Self::default()
+    }
+}
+
+impl From<AckNeed> for Taken {
+    fn from(ack: AckNeed) -> Self {
+        Self { ack, ..Self::default() }
+    }
+}
+
+/// A timer of an end besides those for losses and acknowledgements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EndTimer {
+    /// Flushes, probes of a closed window, and rate limits.
+    Work,
+    /// Pings, which are rare: a shared timer would be set again with every flush.
+    Ping,
+}
+
+impl EndTimer {
+    pub(crate) const ALL: [Self; 2] = [Self::Work, Self::Ping];
+}
+
+/// Forwards calls to a part of the end of the actual transport.
 macro_rules! hand_on {
-    ($($(.$part:ident)? $name:ident($own:ident: $kind:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
+    ($([$($part:tt)*] $name:ident($own:ident: $kind:ty $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
         $(pub(crate) fn $name($own: $kind $(, $arg: $type)*) -> $out {
-            each!(Sender, $own, half => half$(.$part())?.$name($($arg),*))
+            each!($own, end => end.$($part)*.$name($($arg),*))
         })*
     };
 }
 
-/// Forwards [`SendHalf`] and [`LossRecovery`].
-impl<F: Frame> Sender<F> {
+/// Forwards [`SendHalf`], [`LossRecovery`] and [`ReceiveHalf`].
+impl<F: Frame> AnyEnd<F> {
     hand_on! {
-        write(self: &mut Self, frame: F, len: u32, rank: u64, transport: &Transport) -> ();
-        has_buffer(self: &Self, transport: &Transport) -> bool;
-        has_room_again(self: &Self, transport: &Transport) -> bool;
-        room(self: &Self, transport: &Transport) -> Room;
-        can_send(self: &Self) -> bool;
-        next_rank(self: &Self) -> u64;
-        pop(self: &mut Self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
-        take_ack(self: &mut Self, ack: &Ack, now: u64, transport: &Transport) -> bool;
-        timer_expired(self: &mut Self, now: u64, transport: &Transport) -> bool;
-        held(self: &Self, now: u64) -> Option<Cause>;
-        .recovery window_cause(self: &Self) -> Cause;
-        .recovery srtt(self: &Self) -> u64;
-        .recovery flow(self: &Self) -> Flow;
-        .recovery cwnd(self: &Self) -> f64;
-        .recovery is_held(self: &Self) -> bool;
-        .recovery timer_at(self: &Self) -> u64;
-        .recovery stalled_for(self: &Self, now: u64) -> u64;
-    }
-}
-
-impl<F: Frame> Receiver<F> {
-    /// Takes the body and the stamp of a packet. Complete frames go to `deliver`, unless they are
-    /// read later. Writes of this end in response go to `sender`, counted by `writes`.
-    pub(crate) fn take(
-        &mut self,
-        now: u64,
-        stamp: u32,
-        body: Body<F>,
-        transport: &Transport,
-        (sender, writes): (&mut Sender<F>, &mut u64),
-        deliver: &mut Vec<F>,
-    ) -> AckNeed {
-        match (self, body, sender) {
-            (Self::Tcp(half), Body::Data { seq, frame }, _) => {
-                half.segment(stamp, (seq, frame), transport, deliver)
-            }
-            (Self::Quic(half), Body::Data { seq, frame }, sender) => {
-                half.packet((now, sender.srtt()), stamp, (seq, frame), transport, deliver)
-            }
-            (Self::Datagram(half), Body::Data { seq, frame }, _) => {
-                half.fragment(stamp, (seq, frame), transport, deliver)
-            }
-            (Self::MConnection(half), Body::Stream { seq, count, load }, _) => {
-                half.segments(stamp, (seq, count, load), transport)
-            }
-            (Self::Http2(half), Body::Http2 { seq, load }, Sender::Http2(sender)) => {
-                half.segment(now, stamp, (seq, load), transport, (sender, writes), deliver)
-            }
-            _ => {
-                debug_assert!(false, "both ends of a link have the same connection");
-                AckNeed::None
-            }
-        }
+        [sender] start(self: &mut Self, now: u64, transport: &Transport) -> ();
+        [sender] offer(self: &mut Self, what: Offer, from: &mut dyn Copies<F>, at: &mut Around<'_, F>) -> bool;
+        [sender] write(self: &mut Self, frame: F, len: u32, rank: u64, transport: &Transport) -> ();
+        [sender] has_buffer(self: &Self, transport: &Transport) -> bool;
+        [sender] has_room_again(self: &Self, transport: &Transport) -> bool;
+        [sender] room(self: &Self, transport: &Transport) -> Room;
+        [sender] can_send(self: &Self) -> bool;
+        [sender] next_rank(self: &Self) -> u64;
+        [sender] burst_max(self: &Self, uplink_nanos_per_byte: f64, config: &SimConfig) -> u32;
+        [sender] pop(self: &mut Self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>>;
+        [sender] held(self: &Self, now: u64) -> Option<Cause>;
+        [sender] take_ack(self: &mut Self, ack: &Ack, now: u64, transport: &Transport) -> bool;
+        [sender] timer_expired(self: &mut Self, now: u64, transport: &Transport) -> bool;
+        [sender] due(self: &mut Self, timer: EndTimer, now: u64) -> Option<u64>;
+        [sender.recovery()] window_cause(self: &Self) -> Cause;
+        [sender.recovery()] srtt(self: &Self) -> u64;
+        [sender.recovery()] flow(self: &Self) -> Flow;
+        [sender.recovery()] cwnd(self: &Self) -> f64;
+        [sender.recovery()] is_held(self: &Self) -> bool;
+        [sender.recovery()] timer_at(self: &Self) -> u64;
+        [sender.recovery()] stalled_for(self: &Self, now: u64) -> u64;
     }
 
-    /// Returns the acknowledgement that a departing packet carries.
+    pub(crate) fn take(&mut self, stamp: u32, body: Body<F>, around: &mut Around<'_, F>) -> Taken {
+        each!(self, end => end.receiver.take(&mut end.sender, stamp, body, around))
+    }
+
+    pub(crate) fn fired(&mut self, timer: EndTimer, around: &mut Around<'_, F>) -> Option<Taken> {
+        each!(self, end => end.receiver.fired(&mut end.sender, timer, around))
+    }
+
     pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
-        each!(Receiver, self, half => half.acknowledge(now, transport))
+        each!(self, end => ReceiveHalf::<F>::acknowledge(&mut end.receiver, now, transport))
     }
 }

@@ -9,7 +9,7 @@ use samara_engine::Frame;
 use super::backlog::{cut, segment_len};
 use super::quic::{QuicConfig, QuicSendBuffer, StreamOrder};
 use super::tcp::{Recovery, SendBuffer, TcpConfig, timestamp};
-use super::{Ack, AckNeed, Control, FRAME_BYTES_MAX, Framing, Outgoing, Receiver, Sender, Transport};
+use super::{Ack, AnyEnd, Around, Control, EndCounts, FRAME_BYTES_MAX, Framing, Outgoing, Taken, Transport};
 use crate::packet::Body;
 
 pub(super) const MILLI: u64 = 1_000_000;
@@ -45,8 +45,8 @@ pub(super) fn quic(streams: StreamOrder) -> Transport {
 }
 
 struct Path {
-    sender: Sender<Blob>,
-    receiver: Receiver<Blob>,
+    sender: AnyEnd<Blob>,
+    receiver: AnyEnd<Blob>,
     transport: Transport,
     /// Packets on their way, by arrival: their stamps and segments.
     packets: VecDeque<(u64, u32, (u32, Option<Blob>))>,
@@ -59,13 +59,13 @@ struct Path {
 
 impl Path {
     fn new(frames: &[u32], transport: Transport) -> Self {
-        let mut sender = Sender::new(&transport);
+        let mut sender = AnyEnd::new(&transport);
         for (id, len) in (0..).zip(frames) {
             sender.write(Blob(id, *len), *len, u64::from(id), &transport);
         }
         Self {
             sender,
-            receiver: Receiver::new(&transport),
+            receiver: AnyEnd::new(&transport),
             transport,
             packets: VecDeque::new(),
             acks: VecDeque::new(),
@@ -108,9 +108,10 @@ impl Path {
         let (now, transport) = (self.now, &self.transport);
         if next == packet {
             let (_, stamp, (seq, frame)) = self.packets.pop_front().unwrap();
-            let (body, back) = (Body::Data { seq, frame }, (&mut self.sender, &mut 0));
+            let (counts, delivered) = (&mut EndCounts::default(), &mut self.delivered);
+            let mut around = Around { now, transport, counts, delivered };
             // Every packet is acknowledged: other tests cover delayed acknowledgements.
-            let _: AckNeed = self.receiver.take(now, stamp, body, transport, back, &mut self.delivered);
+            let _: Taken = self.receiver.take(stamp, Body::Data { seq, frame }, &mut around);
             let ack = self.receiver.acknowledge(now, transport);
             if !lost() {
                 self.acks.push_back((now + LATENCY, ack));

@@ -87,6 +87,11 @@ impl Window {
         self.size / self.full
     }
 
+    /// Returns the size of a window that counts bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.size as u64
+    }
+
     /// Returns this many full packets in the unit of the window.
     pub(super) fn of_full(&self, packets: f64) -> f64 {
         self.whole(packets * self.full)

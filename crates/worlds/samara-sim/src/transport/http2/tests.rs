@@ -1,6 +1,19 @@
 //! Tests of the parts of HTTP/2.
 
 use super::{Bytes, Credit, ESTIMATED_MAX, Estimator, INITIAL_WINDOW};
+use crate::transport::socket::{Item, Stream};
+
+type Queue = Bytes<Item<&'static str>>;
+
+fn data(name: &'static str) -> Item<&'static str> {
+    Item::Data { bytes: 0, frame: Some(name) }
+}
+
+/// Cuts a segment. Returns its length, its rank and the names of the frames that end in it.
+fn cut(bytes: &mut Queue, mss: u32) -> (u32, u64, Vec<&'static str>) {
+    let (run, readable) = bytes.cut(mss, 1).unwrap();
+    (run.len, run.rank, readable.frames().copied().collect())
+}
 
 #[test]
 fn credit_returns_by_quarters_of_the_window() {
@@ -46,36 +59,31 @@ fn pings_stop_at_the_largest_window() {
 
 #[test]
 fn small_frames_share_a_segment() {
-    let mut bytes = Bytes::new();
-    for frame in 0..5 {
-        bytes.push_data(600, frame, frame);
+    let mut bytes = Queue::new();
+    for (rank, name) in (0..).zip(["a", "b", "c", "d", "e"]) {
+        bytes.push_data(600, rank, data(name));
     }
     assert_eq!((bytes.bytes, bytes.rank()), (3000, 0));
-    let (run, complete) = bytes.cut(1460).unwrap();
-    assert_eq!((run.len, run.rank, complete.to_vec()), (1460, 0, vec![0, 1]));
-    let (run, complete) = bytes.cut(1460).unwrap();
-    assert_eq!((run.len, run.rank, complete.to_vec()), (1460, 2, vec![2, 3]));
-    let (run, complete) = bytes.cut(1460).unwrap();
-    assert_eq!((run.len, run.rank, complete.to_vec()), (80, 4, vec![4]));
-    assert!(bytes.cut(1460).is_none() && bytes.is_empty());
+    assert_eq!(cut(&mut bytes, 1460), (1460, 0, vec!["a", "b"]));
+    assert_eq!(cut(&mut bytes, 1460), (1460, 2, vec!["c", "d"]));
+    assert_eq!(cut(&mut bytes, 1460), (80, 4, vec!["e"]));
+    assert!(bytes.cut(1460, 1).is_none() && bytes.is_empty());
 }
 
 /// A control frame waits for the rest of the data frame that has begun to leave, and for no other.
 #[test]
 fn control_overtakes_data() {
-    let mut bytes = Bytes::new();
-    bytes.push_data(2000, 1, "first");
-    bytes.push_data(2000, 2, "second");
-    bytes.cut(1460).unwrap();
-    bytes.push_control(17, 3, "pong");
-    bytes.push_control(13, 4, "update");
+    let mut bytes = Queue::new();
+    bytes.push_data(2000, 1, data("first"));
+    bytes.push_data(2000, 2, data("second"));
+    cut(&mut bytes, 1460);
+    bytes.push_control(17, 3, data("pong"));
+    bytes.push_control(13, 4, data("update"));
     assert_eq!(bytes.rank(), 1);
-    let (run, complete) = bytes.cut(1460).unwrap();
-    assert_eq!((run.len, complete.to_vec()), (1460, vec!["first", "pong", "update"]));
+    assert_eq!(cut(&mut bytes, 1460), (1460, 1, vec!["first", "pong", "update"]));
     assert_eq!(bytes.rank(), 2);
     // A control frame that was cut in two continues first.
-    bytes.push_control(17, 5, "ping");
-    let (run, complete) = bytes.cut(2000).unwrap();
-    assert_eq!((run.len, complete.to_vec()), (1127, vec!["second", "ping"]));
+    bytes.push_control(17, 5, data("ping"));
+    assert_eq!(cut(&mut bytes, 2000), (1127, 2, vec!["second", "ping"]));
     assert!(bytes.is_empty());
 }

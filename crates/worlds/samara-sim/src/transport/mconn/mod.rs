@@ -9,7 +9,7 @@
 //! of 1,024, the last one padded, and each sealed frame of 1,044 bytes is one write to the socket.
 //!
 //! ```text
-//! outbox -> Channel -> Writer (packets, buffer) -> Stream (sealed frames, segments) -> tcp::Sender
+//! outbox -> Channel -> Writer (packets, buffer) -> Stream (sealed frames) -> Socket -> tcp::Sender
 //!                                                              engine <- Receiver <- tcp::Receiver
 //! ```
 //!
@@ -21,17 +21,18 @@
 
 mod receiver;
 mod sender;
-mod socket;
+mod stream;
 
 use std::time::Duration;
 
 use samara_engine::outbox::{Dispatch, Lane, OutboxConfig};
 
 pub(crate) use receiver::Receiver;
-pub(crate) use sender::{Sender, Surroundings};
-pub(crate) use socket::Load;
+pub(crate) use sender::Sender;
 
+use super::Around;
 use super::config::{Connection, Control, Framing, Transport};
+use crate::config::{DownlinkQueue, SimConfig};
 use crate::error::{ConfigError, ensure};
 use sender::Written;
 
@@ -108,7 +109,7 @@ impl Transport {
 
 /// Checks that the transport can carry its connection.
 pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
-    let Some(config) = transport.connection.channels() else { return Ok(()) };
+    let config = transport.connection.mconnection();
     let is_stream = !matches!(transport.control, Control::Quic(_) | Control::Datagram);
     ensure!(is_stream, "connections with channels are streams of bytes of their own; use tcp or ideal");
     ensure!(
@@ -142,8 +143,7 @@ pub(crate) fn check_outbox(config: &MConnectionConfig, outbox: &OutboxConfig) ->
 
 /// Returns the bytes on the wire of a frame that is alone in its flush and finds the window open.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
-    let first = transport.connection.channels().and_then(|config| config.channels.first());
-    let id = first.map_or(0, |channel| channel.id);
+    let id = transport.connection.mconnection().channels.first().map_or(0, |channel| channel.id);
     let frames = message_bytes(id, encoded_len).div_ceil(SEALED_PLAINTEXT);
     let segments = SEALED_FRAME.div_ceil(transport.mss);
     u64::from(frames) * u64::from(SEALED_FRAME + segments * transport.header)
@@ -231,6 +231,48 @@ pub const fn message_bytes(channel: u8, len: u32) -> u32 {
     full * packet_bytes(channel, false, MESSAGE_PACKET_BYTES) + packet_bytes(channel, true, rest)
 }
 
+impl<'a, F> Around<'a, F> {
+    fn channels(&self) -> &'a MConnectionConfig {
+        self.transport.connection.mconnection()
+    }
+}
+
+// ---- several segments as one step ----
+
+/// How long segments that leave as one step may occupy the uplink, in
+/// nanoseconds. The first of them arrives up to this much later than it would alone.
+const BURST_NANOS: f64 = 1_000_000.0;
+/// The minimum number of such steps in a second under a limit of the receive rate. The segments of
+/// a step are read at once, and the limit is checked only before (its samples last a tenth of a
+/// second).
+const READS_PER_SECOND: f64 = 320.0;
+/// The divisor of the receiver's queue: a step takes at most this part of it.
+const QUEUE_SHARE: f64 = 8.0;
+/// Maximum number of segments in a step: the amount that Linux passes to a network card at once
+/// (`GSO_MAX_SIZE`, 64 KiB).
+const BURST_SEGMENTS: f64 = 44.0;
+
+/// Returns the maximum number of segments that may leave as one step of an uplink with this rate. One
+/// if segments can be lost individually on the way. Few compared with a short queue of the receiver,
+/// which accepts or drops them together.
+fn burst_max(uplink_nanos_per_byte: f64, config: &SimConfig) -> u32 {
+    let segment = f64::from(SEALED_FRAME + config.transport.header);
+    if config.network.loses() {
+        return 1;
+    }
+    let queued = match config.downlink_queue {
+        DownlinkQueue::DropTail { bytes } => bytes as f64 / QUEUE_SHARE / segment,
+        // CoDel drops one segment of a step at a time.
+        DownlinkQueue::CoDel { .. } | DownlinkQueue::FqCoDel(_) => f64::INFINITY,
+    };
+    let in_time = BURST_NANOS / (uplink_nanos_per_byte * segment);
+    let read_at_once = match config.transport.connection.mconnection().receive_rate {
+        0 => f64::INFINITY,
+        rate => rate as f64 / READS_PER_SECOND,
+    };
+    in_time.min(queued).min(read_at_once / f64::from(SEALED_PLAINTEXT)).clamp(1.0, BURST_SEGMENTS) as u32
+}
+
 // ---- counts ----
 
 /// Counters of a host's connections with channels, since the start of the run.
@@ -271,9 +313,10 @@ pub struct ChannelStats {
 }
 
 impl ConnectionStats {
-    pub(crate) fn new(ids: impl Iterator<Item = u8>) -> Self {
-        let channels = ids.map(|id| ChannelStats { id, ..ChannelStats::default() }).collect();
-        Self { channels, ..Self::default() }
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let channels = transport.connection.mconnection().channels.iter();
+        let channels = channels.map(|config| ChannelStats { id: config.id, ..ChannelStats::default() });
+        Self { channels: channels.collect(), ..Self::default() }
     }
 
     fn packet<F>(&mut self, channel: usize, packet: &Written<F>) {

@@ -2,18 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::sender::Limiter;
-use super::socket::Load;
+use super::sender::{Limiter, Sender};
+use crate::packet::Body;
 use crate::rewind;
-use crate::transport::{Ack, AckNeed, Transport, tcp};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
-    pub(crate) ping: bool,
-    pub(crate) pong: bool,
-    /// True if the sender knows a much smaller window and should get an update.
-    pub(crate) window_opened: bool,
-}
+use crate::transport::socket::{Item, Load};
+use crate::transport::{Ack, AckNeed, Around, EndTimer, ReceiveHalf, Taken, Transport, tcp};
 
 /// The receiving end of a connection. Times in nanoseconds.
 ///
@@ -27,8 +20,6 @@ pub(crate) struct Receiver<F> {
     /// The segments of the unread data.
     unread_segments: u32,
     limiter: Limiter,
-    /// The time at which reading continues; `u64::MAX` if it does not wait.
-    pub(crate) read_at: u64,
     /// The segment at the end of the last announced window.
     edge: u32,
     /// Data that the last segment completed.
@@ -42,7 +33,6 @@ impl<F: Clone> Receiver<F> {
             unread: VecDeque::new(),
             unread_segments: 0,
             limiter: Limiter::default(),
-            read_at: u64::MAX,
             edge: transport.control.tcp().map_or(0, |config| config.receive_window),
             arrived: Vec::new(),
         }
@@ -68,28 +58,33 @@ impl<F: Clone> Receiver<F> {
         need
     }
 
-    /// Reads as much as the rate limit allows; messages go to `deliver` in order.
-    pub(crate) fn read(&mut self, now: u64, rate: u64, transport: &Transport, deliver: &mut Vec<F>) -> Heard {
-        let mut heard = Heard::default();
-        if self.read_at != u64::MAX && now < self.read_at {
-            return heard;
+    /// Reads as much as the rate limit allows; pings and pongs go to the sender.
+    pub(super) fn read(&mut self, sender: &mut Sender<F>, around: &mut Around<'_, F>) -> Taken {
+        let mut taken = Taken { was_held: sender.read_at != u64::MAX, ..Taken::default() };
+        if taken.was_held && around.now < sender.read_at {
+            return taken;
         }
-        self.read_at = u64::MAX;
+        sender.read_at = u64::MAX;
         while let Some(load) = self.unread.front() {
-            if let Err(until) = self.limiter.admit(now, rate) {
-                self.read_at = until;
+            if let Err(until) = self.limiter.admit(around.now, around.channels().receive_rate) {
+                sender.read_at = until;
                 break;
             }
-            self.limiter.count(now, load.plain);
-            heard.ping |= load.ping;
-            heard.pong |= load.pong;
-            deliver.extend(load.messages.iter().cloned());
+            self.limiter.count(around.now, load.bytes);
+            for item in &load.items {
+                match item {
+                    Item::Data { frame, .. } => around.delivered.extend(frame.clone()),
+                    Item::Ping => (sender.wants_pong, taken.wants_turn) = (true, true),
+                    Item::Pong => sender.pong_by = u64::MAX,
+                    Item::Credit(_) => {}
+                }
+            }
             self.unread_segments -= load.segments;
             self.unread.pop_front();
             rewind(&mut self.unread);
         }
-        heard.window_opened = self.window_opened(transport);
-        heard
+        taken.window_opened = self.window_opened(around.transport);
+        taken
     }
 
     /// Returns the window in packets, now and with nothing unread; 0 if there is none.
@@ -105,9 +100,46 @@ impl<F: Clone> Receiver<F> {
         let (window, most) = self.window(transport);
         2 * told <= most && window > 0 && window >= 2 * told
     }
+}
 
-    /// Returns the acknowledgement that a departing packet carries.
-    pub(crate) fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
+impl<F: Clone> ReceiveHalf<F> for Receiver<F> {
+    type Sender = Sender<F>;
+
+    fn take(
+        &mut self,
+        sender: &mut Sender<F>,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken {
+        let Body::Stream { seq, count, load } = body else { return Taken::mismatch() };
+        let ack = self.segments(stamp, (seq, count, load), around.transport);
+        Taken { ack, ..self.read(sender, around) }
+    }
+
+    fn fired(
+        &mut self,
+        sender: &mut Sender<F>,
+        timer: EndTimer,
+        around: &mut Around<'_, F>,
+    ) -> Option<Taken> {
+        if !sender.takes(timer, around.now) {
+            return None;
+        }
+        let taken = match timer {
+            EndTimer::Work => {
+                sender.tick(around);
+                self.read(sender, around)
+            }
+            EndTimer::Ping => {
+                let is_overdue = sender.tick_ping(around);
+                Taken { is_overdue, ..Taken::default() }
+            }
+        };
+        Some(Taken { wants_turn: true, ..taken })
+    }
+
+    fn acknowledge(&mut self, now: u64, transport: &Transport) -> Ack {
         let (window, _) = self.window(transport);
         let ack = Ack { window, ..self.tcp.acknowledge(now, transport) };
         self.edge = ack.ack + window;

@@ -2,21 +2,18 @@
 
 use std::collections::VecDeque;
 
-use samara_engine::Frame;
 use samara_engine::outbox::Room;
 use smallvec::SmallVec;
 
-use super::receiver::Heard;
-use super::socket::{Item, Load, Socket, Writer};
-use super::{
-    ConnectionStats, Flush, MConnectionConfig, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME,
-    SEALED_PLAINTEXT, packet_bytes,
-};
+use super::stream::{Stream, Writer};
+use super::{Flush, MESSAGE_PACKET_BYTES, PING_BYTES, SEALED_FRAME, SEALED_PLAINTEXT, packet_bytes};
+use crate::config::SimConfig;
 use crate::explain::Cause;
-use crate::packet::Body;
 use crate::rewind;
-use crate::transport::backlog::Segment;
-use crate::transport::{Ack, LossRecovery, Outgoing, SendHalf, Transport, tcp};
+use crate::transport::socket::{Item, Socket};
+use crate::transport::{
+    Ack, Around, Copies, EndTimer, LossRecovery, Offer, Outgoing, SendHalf, Transport, Which,
+};
 
 /// Number of packets written between two checks of the rate limit (`numBatchPacketMsgs`).
 const BATCH: u32 = 10;
@@ -25,15 +22,10 @@ const DECAY_INTERVAL: u64 = 2_000_000_000;
 /// The timeout of a pong, in nanoseconds (45 s: `defaultPongTimeout`).
 const PONG_TIMEOUT: u64 = 45_000_000_000;
 
-/// The environment of the send routine, besides its own state.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) now: u64,
-    pub(crate) config: &'a MConnectionConfig,
-    pub(crate) transport: &'a Transport,
-    /// Counts the writes of the host.
-    pub(crate) writes: &'a mut u64,
-    pub(crate) stats: &'a mut ConnectionStats,
-}
+/// The send buffer over the ideal transport in bytes. Nothing can be withdrawn below the channels,
+/// so that a short buffer, as elsewhere on that transport, would be of no use. This is about the
+/// initial size in Linux.
+const IDEAL_SEND_BUFFER: u64 = 131_072;
 
 /// The sending end of a connection. Times in nanoseconds, `u64::MAX` for never.
 ///
@@ -42,7 +34,7 @@ pub(crate) struct Surroundings<'a> {
 /// flush timer, pings and pongs then wait too.
 #[derive(Debug)]
 pub(crate) struct Sender<F> {
-    socket: Socket<F>,
+    socket: Socket<F, Stream<F>>,
     channels: SmallVec<[Channel<F>; 2]>,
     writer: Writer<F>,
     limiter: Limiter,
@@ -54,19 +46,19 @@ pub(crate) struct Sender<F> {
     flush_at: u64,
     ping_at: u64,
     wants_ping: bool,
-    wants_pong: bool,
-    pong_by: u64,
-    /// The time of the host's earliest running timer for flushes and limits.
-    pub(crate) timer: u64,
-    /// The same for pings, which are rare: a shared timer would be set again with every flush.
-    pub(crate) ping_timer: u64,
+    pub(super) wants_pong: bool,
+    pub(super) pong_by: u64,
+    /// The time at which the receiver continues to read; `u64::MAX` if it does not wait.
+    pub(super) read_at: u64,
+    /// The times of the host's earliest running timers.
+    timers: [u64; EndTimer::ALL.len()],
 }
 
-impl<F: Frame> Sender<F> {
+impl<F: Clone> Sender<F> {
     pub(crate) fn new(transport: &Transport) -> Self {
-        let channels = transport.connection.channels().map_or(0, |config| config.channels.len());
+        let channels = transport.connection.mconnection().channels.len();
         Self {
-            socket: Socket::new(transport),
+            socket: Socket::new(Stream::new(), transport),
             channels: (0..channels).map(|_| Channel::new()).collect(),
             writer: Writer::new(),
             limiter: Limiter::default(),
@@ -78,36 +70,46 @@ impl<F: Frame> Sender<F> {
             wants_ping: false,
             wants_pong: false,
             pong_by: u64::MAX,
-            timer: u64::MAX,
-            ping_timer: u64::MAX,
-        }
-    }
-
-    pub(crate) fn start(&mut self, now: u64, config: &MConnectionConfig) {
-        self.decay_at = now + DECAY_INTERVAL;
-        self.limiter = Limiter::new(now);
-        if !config.ping_interval.is_zero() {
-            self.ping_at = now.saturating_add(config.ping_interval.as_nanos() as u64);
+            read_at: u64::MAX,
+            timers: EndTimer::ALL.map(|_| u64::MAX),
         }
     }
 
     // ---- the outbox's side ----
 
-    /// Returns true if the queue of a channel has room for another message.
-    pub(crate) fn has_room(&self, channel: usize, config: &MConnectionConfig) -> bool {
-        self.channels[channel].has_room(config.channels[channel].queue)
-    }
-
-    /// Takes a message of `len` encoded bytes on a channel.
-    pub(crate) fn push(&mut self, channel: usize, frame: F, len: u32) {
-        self.channels[channel].full = false;
-        self.channels[channel].push(frame, len);
-    }
-
-    /// Notes that the outbox has more copies for a channel whose queue is full.
-    pub(crate) fn note_full(&mut self, channel: usize, stats: &mut ConnectionStats) {
-        if !std::mem::replace(&mut self.channels[channel].full, true) {
-            stats.queue_waits += 1;
+    /// Passes copies to the channels that have room and runs the routine, until nothing changes.
+    pub(super) fn feed(&mut self, copies: &mut dyn Copies<F>, around: &mut Around<'_, F>) {
+        loop {
+            let mut more = self.run(around);
+            if copies.is_empty() {
+                while more {
+                    more = self.run(around);
+                }
+                break;
+            }
+            for (channel, config) in self.channels.iter_mut().zip(&around.channels().channels) {
+                while channel.has_room(config.queue)
+                    && copies.has_any(&config.lanes)
+                    && let Some((frame, len)) = copies.next(Which::Lanes(&config.lanes), 0)
+                {
+                    channel.full = false;
+                    channel.push(frame, len);
+                    more = true;
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        self.rest(around);
+        if copies.is_empty() {
+            return;
+        }
+        for (channel, config) in self.channels.iter_mut().zip(&around.channels().channels) {
+            let is_full = !channel.has_room(config.queue) && copies.has_any(&config.lanes);
+            if is_full && !std::mem::replace(&mut channel.full, true) {
+                around.counts.connections.queue_waits += 1;
+            }
         }
     }
 
@@ -116,7 +118,7 @@ impl<F: Frame> Sender<F> {
     /// Does all work that is possible now, until a message leaves its queue: the caller then
     /// refills the queue while the message is being sent. Returns true if it stopped for that
     /// reason.
-    pub(crate) fn run(&mut self, around: &mut Surroundings<'_>) -> bool {
+    fn run(&mut self, around: &mut Around<'_, F>) -> bool {
         if self.has_nothing_to_do() {
             self.batch_left = 0;
             return false;
@@ -152,16 +154,11 @@ impl<F: Frame> Sender<F> {
     }
 
     /// Flushes a connection without a throttle once the outbox has nothing more for it.
-    pub(crate) fn rest(&mut self, around: &mut Surroundings<'_>) {
-        if around.config.flush == Flush::WhenIdle && !self.writer.is_flushing() {
+    fn rest(&mut self, around: &mut Around<'_, F>) {
+        if around.channels().flush == Flush::WhenIdle && !self.writer.is_flushing() {
             self.flush(around);
             while self.run(around) {}
         }
-    }
-
-    /// Returns true if a flush waits for the socket.
-    pub(crate) const fn waits_for_socket(&self) -> bool {
-        self.writer.is_flushing()
     }
 
     fn is_blocked(&self, now: u64) -> bool {
@@ -169,21 +166,33 @@ impl<F: Frame> Sender<F> {
     }
 
     /// Continues the current flush while the socket has room.
-    fn seal(&mut self, around: &mut Surroundings<'_>) {
+    fn seal(&mut self, around: &mut Around<'_, F>) {
         while self.writer.is_flushing()
-            && let room = self.socket.room_for(SEALED_FRAME, around.transport)
-            && let Some(sealed) = self.writer.seal(room, *around.writes + 1)
+            && let room = self.frames_in_buffer(around.transport)
+            && let Some(sealed) = self.writer.seal(room, around.counts.writes + 1)
         {
-            *around.writes += u64::from(sealed.frames);
-            around.stats.sealed_frames += u64::from(sealed.frames);
-            around.stats.padding_bytes += u64::from(sealed.frames * SEALED_PLAINTEXT - sealed.brings.plain);
-            self.socket.write(sealed);
+            around.counts.writes += u64::from(sealed.frames);
+            around.counts.connections.sealed_frames += u64::from(sealed.frames);
+            around.counts.connections.padding_bytes +=
+                u64::from(sealed.frames * SEALED_PLAINTEXT - sealed.readable.bytes);
+            self.socket.stream.write(sealed, self.socket.tcp.window_left());
         }
     }
 
-    fn flush(&mut self, around: &mut Surroundings<'_>) {
+    /// Returns how many sealed frames the send buffer takes. The last one may exceed it.
+    fn frames_in_buffer(&self, transport: &Transport) -> u32 {
+        let Socket { tcp, stream, .. } = &self.socket;
+        let limit = match transport.control.tcp() {
+            Some(_) => tcp.buffer_limit(transport),
+            None => IDEAL_SEND_BUFFER,
+        };
+        let left = limit.saturating_sub(tcp.backlog.buffered + stream.bytes);
+        u32::try_from(left.div_ceil(u64::from(SEALED_FRAME))).unwrap_or(u32::MAX)
+    }
+
+    fn flush(&mut self, around: &mut Around<'_, F>) {
         if self.writer.flush() {
-            around.stats.flushes += 1;
+            around.counts.connections.flushes += 1;
             self.seal(around);
         }
     }
@@ -191,13 +200,13 @@ impl<F: Frame> Sender<F> {
     /// Writes a packet of the channel that has sent the least for its priority. Returns `None` if
     /// there is no packet or the rate limit does not allow it; otherwise whether a queue that was
     /// full has room again.
-    fn write_packet(&mut self, around: &mut Surroundings<'_>) -> Option<bool> {
+    fn write_packet(&mut self, around: &mut Around<'_, F>) -> Option<bool> {
         if !self.channels.iter().any(Channel::is_pending) {
             self.batch_left = 0;
             return None;
         }
         if self.batch_left == 0 {
-            if let Err(until) = self.limiter.admit(around.now, around.config.send_rate) {
+            if let Err(until) = self.limiter.admit(around.now, around.channels().send_rate) {
                 self.limited_until = until;
                 return None;
             }
@@ -207,7 +216,9 @@ impl<F: Frame> Sender<F> {
         let mut least: Option<(f32, usize)> = None;
         let mut room = false;
         let mut pending = 0;
-        for (index, (channel, config)) in self.channels.iter_mut().zip(&around.config.channels).enumerate() {
+        for (index, (channel, config)) in
+            self.channels.iter_mut().zip(&around.channels().channels).enumerate()
+        {
             if let Some(taken) = channel.poll() {
                 room |= taken;
                 pending += 1;
@@ -220,18 +231,19 @@ impl<F: Frame> Sender<F> {
         let (_, index) = least?;
         let alone = pending == 1;
         loop {
-            let packet = self.channels[index].write(around.config.channels[index].id)?;
+            let packet = self.channels[index].write(around.channels().channels[index].id)?;
             self.batch_left -= 1;
             self.limiter.count(around.now, packet.bytes);
-            around.stats.packet(index, &packet);
+            around.counts.connections.packet(index, &packet);
             let complete = packet.complete.is_some();
-            self.write(packet.bytes, packet.complete.map(Item::Message), around);
+            let item = packet.complete.map(|frame| Item::Data { bytes: packet.data, frame: Some(frame) });
+            self.write(packet.bytes, item, around);
             // No other channel has anything to send: it is this channel's turn again.
             if !alone || complete || self.batch_left == 0 || self.writer.is_flushing() {
                 break;
             }
         }
-        if let Flush::Throttle(interval) = around.config.flush
+        if let Flush::Throttle(interval) = around.channels().flush
             && self.flush_at == u64::MAX
         {
             self.flush_at = around.now.saturating_add(interval.as_nanos() as u64);
@@ -240,17 +252,17 @@ impl<F: Frame> Sender<F> {
     }
 
     /// Writes a ping or a pong and flushes, as the real routine does.
-    fn write_control(&mut self, item: Item<F>, around: &mut Surroundings<'_>) {
-        around.stats.pings_and_pongs += 1;
+    fn write_control(&mut self, item: Item<F>, around: &mut Around<'_, F>) {
+        around.counts.connections.pings_and_pongs += 1;
         self.limiter.count(around.now, PING_BYTES);
         self.write(PING_BYTES, Some(item), around);
         self.flush(around);
     }
 
-    fn write(&mut self, bytes: u32, item: Option<Item<F>>, around: &mut Surroundings<'_>) {
+    fn write(&mut self, bytes: u32, item: Option<Item<F>>, around: &mut Around<'_, F>) {
         if self.writer.write(bytes, item) {
-            around.stats.flushes += 1;
-            around.stats.full_buffers += 1;
+            around.counts.connections.flushes += 1;
+            around.counts.connections.full_buffers += 1;
         }
     }
 
@@ -264,28 +276,27 @@ impl<F: Frame> Sender<F> {
 
     // ---- time ----
 
-    /// Returns the time of the next work other than pinging if nothing else happens.
-    pub(crate) fn due(&self, now: u64) -> u64 {
-        let limited = if now < self.limited_until { self.limited_until } else { u64::MAX };
-        limited.min(self.flush_at).min(self.socket.persist_at)
-    }
-
-    /// Returns the time at which a ping is due or a pong is overdue.
-    pub(crate) fn ping_due(&self) -> u64 {
-        self.ping_at.min(self.pong_by)
+    /// Returns true if a timer fires that no other one has replaced.
+    pub(super) fn takes(&mut self, timer: EndTimer, now: u64) -> bool {
+        let running = &mut self.timers[timer as usize];
+        let is_running = *running <= now;
+        if is_running {
+            *running = u64::MAX;
+        }
+        is_running
     }
 
     /// Handles the ping timer. Returns true if a pong is overdue and the connection must close.
-    pub(crate) fn tick_ping(&mut self, now: u64, config: &MConnectionConfig) -> bool {
-        if self.ping_at <= now {
+    pub(super) fn tick_ping(&mut self, around: &Around<'_, F>) -> bool {
+        if self.ping_at <= around.now {
             self.wants_ping = true;
-            self.ping_at = now.saturating_add(config.ping_interval.as_nanos() as u64);
+            self.ping_at = around.now.saturating_add(around.channels().ping_interval.as_nanos() as u64);
         }
-        self.pong_by <= now
+        self.pong_by <= around.now
     }
 
     /// Handles the timer for flushes and probes.
-    pub(crate) fn tick(&mut self, around: &mut Surroundings<'_>) {
+    pub(super) fn tick(&mut self, around: &mut Around<'_, F>) {
         let now = around.now;
         if self.socket.persist_at <= now {
             self.socket.probe();
@@ -293,7 +304,7 @@ impl<F: Frame> Sender<F> {
         if self.flush_at <= now {
             // A timer that finds the routine busy tries again after another interval.
             if self.is_blocked(now)
-                && let Flush::Throttle(interval) = around.config.flush
+                && let Flush::Throttle(interval) = around.channels().flush
             {
                 self.flush_at = now.saturating_add(interval.as_nanos() as u64);
             } else {
@@ -302,34 +313,48 @@ impl<F: Frame> Sender<F> {
             }
         }
     }
-
-    /// Handles pings and pongs that were read.
-    pub(crate) fn hear(&mut self, heard: Heard) {
-        self.wants_pong |= heard.ping;
-        if heard.pong {
-            self.pong_by = u64::MAX;
-        }
-    }
 }
 
 /// Copies arrive by lane, as the channels have room for them.
-impl<F: Frame> SendHalf<F> for Sender<F> {
-    type Recovery = tcp::Sender<Load<F>>;
-
-    fn recovery(&self) -> &Self::Recovery {
+impl<F: Clone> SendHalf<F> for Sender<F> {
+    fn recovery(&self) -> &impl LossRecovery {
         &self.socket.tcp
     }
 
-    fn recovery_mut(&mut self) -> &mut Self::Recovery {
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery {
         &mut self.socket.tcp
+    }
+
+    fn start(&mut self, now: u64, transport: &Transport) {
+        self.decay_at = now + DECAY_INTERVAL;
+        self.limiter = Limiter::new(now);
+        let interval = transport.connection.mconnection().ping_interval;
+        if !interval.is_zero() {
+            self.ping_at = now.saturating_add(interval.as_nanos() as u64);
+        }
+    }
+
+    fn offer(&mut self, offer: Offer, copies: &mut dyn Copies<F>, around: &mut Around<'_, F>) -> bool {
+        let has_turn = match offer {
+            // Urgent copies have their own channel.
+            Offer::Urgent => return false,
+            Offer::Copies => true,
+            // Room in the socket matters only to a routine that waits for it.
+            Offer::Room => self.writer.is_flushing(),
+        };
+        if has_turn {
+            self.feed(copies, around);
+        }
+        true
     }
 
     fn write(&mut self, _frame: F, _len: u32, _rank: u64, _transport: &Transport) {
         debug_assert!(false, "channels take copies by lane");
     }
 
+    /// Nothing waits for a buffer: copies go to the queues of channels.
     fn has_buffer(&self, _transport: &Transport) -> bool {
-        false
+        true
     }
 
     fn room(&self, _transport: &Transport) -> Room {
@@ -357,20 +382,30 @@ impl<F: Frame> SendHalf<F> for Sender<F> {
         self.socket.next_rank()
     }
 
+    fn burst_max(&self, uplink_nanos_per_byte: f64, config: &SimConfig) -> u32 {
+        super::burst_max(uplink_nanos_per_byte, config)
+    }
+
     fn pop(&mut self, now: u64, burst_max: u32, transport: &Transport) -> Option<Outgoing<F>> {
-        let Segment { seq, count, len, frame: load, again, stamp } =
-            self.socket.pop(now, burst_max, transport)?;
-        Some(Outgoing { body: Body::Stream { seq, count, load }, len, again, stamp, frees: true })
+        self.socket.pop(now, burst_max, transport)
     }
 
     fn take_ack(&mut self, ack: &Ack, now: u64, transport: &Transport) -> bool {
-        if transport.control.tcp().is_none() {
-            return false;
-        }
-        let opened = self.socket.set_window(ack.window);
-        let news = self.socket.tcp.acknowledged(ack, now, transport);
-        self.socket.watch_window(now, transport);
-        news || opened
+        self.socket.take_ack(ack, now, transport)
+    }
+
+    fn due(&mut self, timer: EndTimer, now: u64) -> Option<u64> {
+        let due = match timer {
+            EndTimer::Work => {
+                let limited = if now < self.limited_until { self.limited_until } else { u64::MAX };
+                limited.min(self.flush_at).min(self.socket.persist_at).min(self.read_at)
+            }
+            EndTimer::Ping => self.ping_at.min(self.pong_by),
+        };
+        let running = &mut self.timers[timer as usize];
+        let is_earlier = due < *running;
+        *running = due.min(*running);
+        is_earlier.then_some(due)
     }
 }
 

@@ -1,11 +1,14 @@
 //! Tests of the parts of a connection; whole connections are tested in `tests/`.
 
 use super::receiver::Receiver;
-use super::sender::{Channel, Limiter};
-use super::socket::{Item, Load, Sealed, Stream, Writer};
-use super::{PING_BYTES, SEALED_FRAME, SEALED_PLAINTEXT, hello_bytes, message_bytes, packet_bytes};
-use crate::transport::Transport;
+use super::sender::{Channel, Limiter, Sender};
+use super::stream::{Sealed, Stream, Writer};
+use super::{
+    MConnectionConfig, PING_BYTES, SEALED_FRAME, SEALED_PLAINTEXT, hello_bytes, message_bytes, packet_bytes,
+};
+use crate::transport::socket::{Item, Readable, Stream as _};
 use crate::transport::tcp::TcpConfig;
+use crate::transport::{Around, Control, EndCounts, ReceiveHalf, Transport};
 
 const MILLI: u64 = 1_000_000;
 
@@ -112,6 +115,14 @@ fn recently_sent_decays_by_a_fifth() {
     assert_eq!(channel.ratio(1), 0.0);
 }
 
+fn message(id: u32) -> Item<u32> {
+    Item::Data { bytes: 0, frame: Some(id) }
+}
+
+fn messages(readable: &Readable<u32>) -> Vec<u32> {
+    readable.frames().copied().collect()
+}
+
 fn drain(writer: &mut Writer<u32>) -> Vec<Sealed<u32>> {
     std::iter::from_fn(|| writer.seal(1, 1)).collect()
 }
@@ -121,19 +132,19 @@ fn full_buffer_leaves_in_full_frames_and_keeps_the_rest() {
     let mut writer = Writer::new();
     let mut full = 0;
     for id in 0..64 {
-        full += u32::from(writer.write(1036, Some(Item::Message(id))));
+        full += u32::from(writer.write(1036, Some(message(id))));
     }
     assert_eq!(full, 1);
     let sealed = drain(&mut writer);
     assert_eq!(sealed.len(), 64);
-    assert!(sealed.iter().all(|sealed| sealed.brings.plain == SEALED_PLAINTEXT));
-    let messages: Vec<u32> = sealed.into_iter().flat_map(|sealed| sealed.brings.messages).collect();
-    assert_eq!(messages, (0..63).collect::<Vec<_>>(), "the last one did not fit");
+    assert!(sealed.iter().all(|sealed| sealed.readable.bytes == SEALED_PLAINTEXT));
+    let ids: Vec<u32> = sealed.iter().flat_map(|sealed| messages(&sealed.readable)).collect();
+    assert_eq!(ids, (0..63).collect::<Vec<_>>(), "the last one did not fit");
     assert!(writer.flush(), "there is a rest");
     let rest = drain(&mut writer);
     assert_eq!(rest.len(), 1);
-    assert_eq!(rest[0].brings.plain, 64 * 1036 - 65_536);
-    assert_eq!(rest[0].brings.messages[..], [63]);
+    assert_eq!(rest[0].readable.bytes, 64 * 1036 - 65_536);
+    assert_eq!(messages(&rest[0].readable), [63]);
     assert!(!writer.flush(), "there is nothing more");
 }
 
@@ -172,23 +183,23 @@ fn segment_carries_the_frames_that_end_in_it() {
     let mut stream = Stream::new();
     for id in 0..3 {
         let mut sealed = Sealed::new(1, 1000, 0);
-        sealed.brings.messages = [10 * id, 10 * id + 1].into_iter().collect();
+        sealed.readable.items = [10 * id, 10 * id + 1].map(message).into_iter().collect();
         stream.write(sealed, 0.0);
     }
-    let loads: Vec<Load<u32>> = std::iter::from_fn(|| stream.cut(1500, 1).map(|(_, load)| load)).collect();
-    let brought: Vec<(u32, &[u32])> = loads.iter().map(|load| (load.plain, &load.messages[..])).collect();
-    assert_eq!(brought, [(1000, &[0, 1][..]), (1000, &[10, 11]), (1000, &[20, 21])]);
+    let brought: Vec<(u32, Vec<u32>)> =
+        std::iter::from_fn(|| stream.cut(1500, 1).map(|(_, load)| (load.bytes, messages(&load)))).collect();
+    assert_eq!(brought, [(1000, vec![0, 1]), (1000, vec![10, 11]), (1000, vec![20, 21])]);
     // Small frames in a large segment, and a segment in which nothing ends.
     for id in 0..2 {
         let mut sealed = Sealed::new(1, 1000, 0);
-        sealed.brings.messages.push(id);
+        sealed.readable.items.push(message(id));
         stream.write(sealed, 0.0);
     }
     let (run, load) = stream.cut(9000, 1).unwrap();
-    assert_eq!((run.len, load.plain, &load.messages[..]), (2088, 2000, &[0, 1][..]));
+    assert_eq!((run.len, load.bytes, messages(&load)), (2088, 2000, vec![0, 1]));
     stream.write(Sealed::new(1, 1000, 0), 0.0);
-    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 0);
-    assert_eq!(stream.cut(1043, 1).unwrap().1.plain, 1000);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.bytes, 0);
+    assert_eq!(stream.cut(1043, 1).unwrap().1.bytes, 1000);
 }
 
 /// A rate-limited reader closes the window by its unread data, and reports when the window opens
@@ -196,26 +207,31 @@ fn segment_carries_the_frames_that_end_in_it() {
 #[test]
 fn unread_data_closes_the_window() {
     let tcp = TcpConfig { receive_window: 8, ..TcpConfig::default() };
-    let transport = Transport { control: crate::Control::Tcp(tcp), ..Transport::tcp() };
-    let mut receiver = Receiver::<u32>::new(&transport);
+    let config = MConnectionConfig { receive_rate: 20_000, ..MConnectionConfig::cometbft(Vec::new()) };
+    let transport = Transport { control: Control::Tcp(tcp), ..Transport::mconnection(config) };
+    let (mut sender, mut receiver) = (Sender::<u32>::new(&transport), Receiver::new(&transport));
+    // Returns whether the window has opened, and the time of the next read.
+    let mut read = |receiver: &mut Receiver<u32>, millis: u64| {
+        let (now, counts, delivered) = (millis * MILLI, &mut EndCounts::default(), &mut Vec::new());
+        let mut around = Around { now, transport: &transport, counts, delivered };
+        let taken = receiver.read(&mut sender, &mut around);
+        (taken.window_opened, sender.read_at)
+    };
     let mut stream = Stream::new();
-    let rate = 20_000;
-    let mut read = Vec::new();
     for seq in 0..8 {
         stream.write(Sealed::new(1, 1000, 0), 9.0);
         let load = stream.cut(1460, 1).unwrap().1;
-        receiver.segments(0, (seq, 1, Some(load)), &transport);
-        assert!(!receiver.read(0, rate, &transport, &mut read).window_opened);
+        receiver.segments(0, (seq, 1, Some(load.into())), &transport);
+        assert!(!read(&mut receiver, 0).0);
     }
     // Two loads of 1,000 bytes exhaust a sample.
-    assert_eq!(receiver.read_at, 100 * MILLI);
+    assert_eq!(read(&mut receiver, 0), (false, 100 * MILLI));
     let ack = receiver.acknowledge(0, &transport);
     assert_eq!((ack.ack, ack.window), (8, 2));
-    assert!(!receiver.read(50 * MILLI, rate, &transport, &mut read).window_opened);
-    assert!(receiver.read(100 * MILLI, rate, &transport, &mut read).window_opened, "four are twice two");
+    assert!(!read(&mut receiver, 50).0);
+    assert!(read(&mut receiver, 100).0, "four are twice two");
     let ack = receiver.acknowledge(0, &transport);
     assert_eq!((ack.ack, ack.window), (8, 4));
-    assert!(!receiver.read(200 * MILLI, rate, &transport, &mut read).window_opened, "six are not twice four");
-    assert!(receiver.read(300 * MILLI, rate, &transport, &mut read).window_opened);
-    assert_eq!(receiver.read_at, u64::MAX);
+    assert!(!read(&mut receiver, 200).0, "six are not twice four");
+    assert_eq!(read(&mut receiver, 300), (true, u64::MAX));
 }

@@ -5,13 +5,13 @@
 
 use super::QuicBehaviour;
 use crate::explain::Cause;
-use crate::transport::congestion::{Controller, MINIMUM, NewReno, QuicGo, RoundTrip, Window};
+use crate::transport::congestion::{Controller, MINIMUM, NewReno, QuicGo, Window};
 
 /// The window of one direction in bytes. Times in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Congestion {
-    window: Window,
-    controller: Box<dyn Controller>,
+    pub(super) window: Window,
+    pub(super) controller: Box<dyn Controller>,
     behaviour: QuicBehaviour,
     /// Packets sent until this time belong to the loss for which the window was reduced.
     recovery_from: Option<u64>,
@@ -34,14 +34,6 @@ impl Congestion {
             QuicBehaviour::QuicGo => Box::<QuicGo>::default(),
         };
         Self { window, controller, behaviour, recovery_from: None, most }
-    }
-
-    pub(super) fn packets(&self) -> f64 {
-        self.window.packets()
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.window.size as u64
     }
 
     /// Returns why the window is not larger. `repairs` says whether lost data wait.
@@ -75,10 +67,6 @@ impl Congestion {
             || (window.is_slow_start() && in_flight > window.size / 2.0)
     }
 
-    pub(super) fn sampled(&mut self, sample: &RoundTrip) {
-        self.controller.on_round_trip(&mut self.window, sample);
-    }
-
     /// Handles the arrival of a packet of `bytes` (`OnPacketAcked`). The window grows if it limited
     /// the sender.
     pub(super) fn acknowledged(&mut self, bytes: u32, sent_at: u64, now: u64, limited: bool) {
@@ -86,11 +74,6 @@ impl Congestion {
             self.controller.on_ack(&mut self.window, f64::from(bytes), now);
             self.window.size = self.window.size.min(self.most);
         }
-    }
-
-    /// Handles the end of an acknowledgement, with the largest number of a packet that arrived.
-    pub(super) fn arrived(&mut self, largest: u32) {
-        self.controller.on_end_acks(&mut self.window, largest);
     }
 
     /// Handles the loss of packets, the last of which was sent at `sent_at` (`OnCongestionEvent`).

@@ -3,10 +3,10 @@
 use samara_engine::Frame;
 use smallvec::SmallVec;
 
-use super::{PING, QuicConfig, StreamOrder};
-use crate::packet::Sack;
+use super::{PING, QuicConfig, Sender, StreamOrder};
+use crate::packet::{Body, Sack};
 use crate::transport::backlog::cut;
-use crate::transport::{Ack, AckNeed, Transport};
+use crate::transport::{Ack, AckNeed, Around, LossRecovery, ReceiveHalf, Taken, Transport};
 
 /// Maximum number of packet ranges in an acknowledgement; older ones are forgotten, as in quic-go
 /// (`MaxNumAckRanges` in `internal/protocol/params.go`) and quinn (`MAX_ACK_BLOCKS` in
@@ -168,10 +168,26 @@ impl<F: Frame> Receiver<F> {
             }
         }
     }
+}
 
-    /// Returns the acknowledgement that a departing packet carries, if there is anything new. Its
-    /// `echo` is how long it was delayed, in microseconds.
-    pub(crate) fn acknowledge(&mut self, now: u64, _transport: &Transport) -> Ack {
+impl<F: Frame> ReceiveHalf<F> for Receiver<F> {
+    type Sender = Sender<F>;
+
+    fn take(
+        &mut self,
+        sender: &mut Sender<F>,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken {
+        let Body::Data { seq, frame } = body else { return Taken::mismatch() };
+        self.packet((around.now, sender.srtt()), stamp, (seq, frame), around.transport, around.delivered)
+            .into()
+    }
+
+    /// Returns an empty one if there is nothing new. Its `echo` is how long it was delayed, in
+    /// microseconds.
+    fn acknowledge(&mut self, now: u64, _transport: &Transport) -> Ack {
         if self.unacked == 0 {
             return Ack::default();
         }

@@ -74,7 +74,7 @@ impl<F: Clone> Sender<F> {
 
     fn pace(&mut self, now: u64) {
         if let Some(pacer) = &mut self.pacer {
-            pacer.update(now, self.congestion.bytes(), self.recovery.rtt.smoothed());
+            pacer.update(now, self.congestion.window.bytes(), self.recovery.rtt.smoothed());
         }
     }
 
@@ -159,13 +159,11 @@ impl<F: Clone> Sender<F> {
 }
 
 impl<F: Clone> SendHalf<F> for Sender<F> {
-    type Recovery = Self;
-
-    fn recovery(&self) -> &Self {
+    fn recovery(&self) -> &impl LossRecovery {
         self
     }
 
-    fn recovery_mut(&mut self) -> &mut Self {
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery {
         self
     }
 
@@ -184,7 +182,7 @@ impl<F: Clone> SendHalf<F> for Sender<F> {
         if self.backlog.has_new() || !self.lost.is_empty() || !self.can_receive() || !self.may_leave() {
             return Room::NONE;
         }
-        let window = self.congestion.bytes() - self.recovery.in_flight;
+        let window = self.congestion.window.bytes() - self.recovery.in_flight;
         let packets = window / u64::from(transport.datagram());
         let received = u64::from(self.receivable());
         Room(packets.min(received) * u64::from(transport.mss))
@@ -220,7 +218,7 @@ impl<F: Clone> LossRecovery for Sender<F> {
     }
 
     fn cwnd(&self) -> f64 {
-        self.congestion.packets()
+        self.congestion.window.packets()
     }
 
     fn flow(&self) -> Flow {
@@ -263,7 +261,8 @@ impl<F: Clone> LossRecovery for Sender<F> {
         if let Some(latest) = news.sample {
             let (una, nxt) = (self.recovery.acknowledged_to(), self.recovery.next_number());
             let least = self.recovery.rtt.least();
-            self.congestion.sampled(&RoundTrip { now, latest, least, una, nxt });
+            let Congestion { window, controller, .. } = &mut self.congestion;
+            controller.on_round_trip(window, &RoundTrip { now, latest, least, una, nxt });
         }
         self.probes = 0;
         self.stalled_since = 0;
@@ -279,7 +278,8 @@ impl<F: Clone> LossRecovery for Sender<F> {
             self.congestion.acknowledged(sent.bytes, sent.at, now, limited);
         }
         if let Some(largest) = news.largest {
-            self.congestion.arrived(largest);
+            let Congestion { window, controller, .. } = &mut self.congestion;
+            controller.on_end_acks(window, largest);
         }
         self.pace(now);
         true

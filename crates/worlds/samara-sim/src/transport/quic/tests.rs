@@ -11,7 +11,7 @@ use super::recovery::Rtt;
 use super::{PING, QuicBehaviour, Receiver, Sender, StreamOrder};
 use crate::packet::Sack;
 use crate::transport::tests::{Blob, MILLI, quic};
-use crate::transport::{Ack, AckNeed, LossRecovery, SendHalf, Transport};
+use crate::transport::{Ack, AckNeed, LossRecovery, ReceiveHalf, SendHalf, Transport};
 
 fn sender(packets: u32) -> (Sender<Blob>, Transport) {
     let transport = quic(StreamOrder::Single);
@@ -134,20 +134,20 @@ fn window_is_halved_once_for_all_losses_of_a_round_trip() {
     let mut window = Congestion::new(10, 1000, 1000, QuicBehaviour::Rfc);
     assert!(window.admits(9_000) && !window.admits(9_001));
     window.acknowledged(1000, 5, 6, true);
-    assert_eq!(window.bytes(), 11_000);
+    assert_eq!(window.window.bytes(), 11_000);
     window.acknowledged(1000, 5, 6, false);
-    assert_eq!(window.bytes(), 11_000, "an unused window does not grow");
+    assert_eq!(window.window.bytes(), 11_000, "an unused window does not grow");
     window.lost(6, 20);
-    assert_eq!(window.bytes(), 5_500);
+    assert_eq!(window.window.bytes(), 5_500);
     window.lost(20, 30);
     window.acknowledged(1000, 20, 31, true);
-    assert_eq!(window.bytes(), 5_500, "sent before the window was reduced");
+    assert_eq!(window.window.bytes(), 5_500, "sent before the window was reduced");
     window.acknowledged(1000, 21, 32, true);
-    assert_eq!(window.bytes(), 5_500 + 1000 * 1000 / 5_500, "congestion avoidance");
+    assert_eq!(window.window.bytes(), 5_500 + 1000 * 1000 / 5_500, "congestion avoidance");
     for at in 0..10 {
         window.lost(100 * at + 50, 100 * at + 60);
     }
-    assert_eq!(window.bytes(), 2_000, "not below two packets");
+    assert_eq!(window.window.bytes(), 2_000, "not below two packets");
     assert!(window.limits(0), "all but three packets");
 }
 

@@ -13,9 +13,9 @@ pub(crate) use sender::{Sender, timestamp};
 use super::backlog::cut;
 use super::config::{Connection, Control, Framing, Transport};
 use super::quic::IP_UDP_HEADER;
-use super::{Ack, AckNeed};
+use super::{Ack, AckNeed, Around, ReceiveHalf, Taken};
 use crate::error::{ConfigError, ensure};
-use crate::packet::Sack;
+use crate::packet::{Body, Sack};
 
 /// Payload of a step of the handshake: about the size of the messages of Noise XX.
 const HELLO_BYTES: u32 = 100;
@@ -252,12 +252,6 @@ impl<F> Receiver<F> {
         AckNeed::Now
     }
 
-    /// Returns the acknowledgement that a departing packet carries.
-    pub(crate) fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
-        self.unacked = 0;
-        Ack { ack: self.next, echo: self.stamp, window: 0, sack: self.beyond_gap() }
-    }
-
     fn beyond_gap(&self) -> Option<Box<Sack>> {
         if self.early.is_empty() {
             return None;
@@ -273,5 +267,25 @@ impl<F> Receiver<F> {
         let first = newest.map(|i| ranges.remove(i));
         let ranges = first.into_iter().chain(ranges.into_iter().rev()).take(4).collect();
         Some(Box::new(Sack { ranges }))
+    }
+}
+
+impl<F: Clone> ReceiveHalf<F> for Receiver<F> {
+    type Sender = Sender<F>;
+
+    fn take(
+        &mut self,
+        _sender: &mut Sender<F>,
+        stamp: u32,
+        body: Body<F>,
+        around: &mut Around<'_, F>,
+    ) -> Taken {
+        let Body::Data { seq, frame } = body else { return Taken::mismatch() };
+        self.segment(stamp, (seq, frame), around.transport, around.delivered).into()
+    }
+
+    fn acknowledge(&mut self, _now: u64, _transport: &Transport) -> Ack {
+        self.unacked = 0;
+        Ack { ack: self.next, echo: self.stamp, window: 0, sack: self.beyond_gap() }
     }
 }

@@ -440,13 +440,11 @@ impl<F: Clone> Sender<F> {
 }
 
 impl<F: Clone> SendHalf<F> for Sender<F> {
-    type Recovery = Self;
-
-    fn recovery(&self) -> &Self {
+    fn recovery(&self) -> &impl LossRecovery {
         self
     }
 
-    fn recovery_mut(&mut self) -> &mut Self {
+    fn recovery_mut(&mut self) -> &mut impl LossRecovery {
         self
     }
 
