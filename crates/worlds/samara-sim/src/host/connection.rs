@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use samara_engine::{Frame, Input, PeerId, PeerInfo, Time};
 
-use super::packets::Queueing;
+use super::queue::Queueing;
 use super::{Host, TimerKind};
 use crate::explain::{Carried, Explained};
 use crate::link::{Greeting, Link, LinkState, NicState};
