@@ -354,7 +354,7 @@ fn the_two_nodes_of_the_guide_exchange_messages() {
         eprintln!("skipped: no curl");
         return;
     }
-    let guide = documented("guides/node.md", 3);
+    let guide = documented("own-node.md", 3);
     let here = scratch("guide");
     let files = blocks(&guide, "toml");
     let node = |name: &str, at: usize| Node::of(command_with(&here, name, &files[at]));
