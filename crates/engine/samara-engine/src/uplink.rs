@@ -264,8 +264,8 @@ const LATE: f64 = 1.5;
 
 /// The target grows with the time of these bytes: links send up to ten packets at once (an initial
 /// window of 14,600 bytes, RFC 6928), which wait for each other. Chosen by measurement, between that
-/// and four packets: docs/decisions/0015. Of two nodes behind one router, the one with less bears more
-/// delay, and so gets its part.
+/// and four packets: docs/notes/2026-11-29-limit.md. Of two nodes behind one router, the one with less
+/// bears more delay, and so gets its part.
 const TARGET_BYTES: f64 = 10_000.0;
 
 /// A load of this part of its limit used it.
@@ -279,7 +279,7 @@ const SPEED: f64 = 1.5;
 
 /// A delay beyond this multiple of the target may be a rival's, if it stays for so many round trips and
 /// loads, and at least this time in nanoseconds. A queue of the node's own mostly ends in two, and
-/// leaving it for nothing costs a round trip (docs/decisions/0015).
+/// leaving it for nothing costs a round trip (docs/notes/2026-11-29-limit.md).
 const RIVAL_DELAY: f64 = 3.0;
 const RIVAL_TRIPS: f64 = 8.0;
 const RIVAL_TIME: f64 = 500e6;
@@ -287,7 +287,7 @@ const RIVAL_TIME: f64 = 500e6;
 /// The time between two looks whether a rival is still there, in nanoseconds: each costs a round trip
 /// of the long queue. A look is less urgent while the node has less than a part of the rate that the
 /// uplink has passed before, as somebody else then has the rest. This and what follows was chosen by
-/// measurement: docs/decisions/0015.
+/// measurement: docs/notes/2026-11-29-limit.md.
 const LOOK_EVERY: u64 = 10_000_000_000;
 const LOOK_SELDOM: u64 = 30_000_000_000;
 const CERTAIN: f64 = 0.7;

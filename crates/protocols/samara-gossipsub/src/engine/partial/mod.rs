@@ -44,10 +44,8 @@ pub enum ProvideError {
     },
 }
 
-/// Number of copies of a pushed part that leave in any case. In `peerdas-cells-adversary`, if 30 % of the
-/// nodes claim to have all parts, the 95th percentile is 2.35 s without this and the share of claims, and
-/// 1.24 s with both (patience of 175 ms, before publishers preferred peers that speak). If 30 % sent
-/// nothing, both cost a tenth.
+/// Number of copies of a pushed part that leave in any case, so that claims of hostile peers alone end no
+/// push (docs/notes/2026-11-28-cells.md).
 const SENT_LEAST: usize = 2;
 
 impl GossipSub {
