@@ -1,5 +1,7 @@
 //! `samara list`, and the page that describes the built-in scenarios.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use samara_scenario::{Point, builtins, load};
@@ -32,8 +34,12 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns the entry of a scenario in `docs/scenarios.md`.
-fn entry(name: &str, cost: &str) -> String {
+/// The scenario that described a run first, by the name and the description of the run.
+type Described = HashMap<(String, String), String>;
+
+/// Returns the entry of a scenario in `docs/scenarios.md`. Runs that an earlier entry describes are named
+/// only.
+fn entry(name: &str, cost: &str, described: &mut Described) -> String {
     let loaded = load(name, &[], &[], None).expect("built-in scenarios load");
     let about = &loaded.scenario.scenario;
     let title = wrapped(&format!("{}. Cost: {cost}.", about.title));
@@ -41,11 +47,29 @@ fn entry(name: &str, cost: &str) -> String {
     let first: Vec<&Point> =
         loaded.points.iter().filter(|point| point.sweep == loaded.points[0].sweep).collect();
     if first.len() > 1 {
-        text += "\n| run | |\n|---|---|\n";
+        let (mut rows, mut known) = (String::new(), Vec::<(String, Vec<String>)>::new());
         for point in first.iter().filter(|point| point.seed == first[0].seed) {
             let words = [&point.label, &point.description].map(|text| text.trim_end_matches('.'));
             let words: Vec<&str> = words.into_iter().filter(|text| !text.is_empty()).collect();
-            let _ = writeln!(text, "| `{}` | {} |", point.run, words.join(". "));
+            let (run, words) = (format!("`{}`", point.run), words.join(". "));
+            match described.entry((run.clone(), words.clone())) {
+                Entry::Occupied(earlier) if !words.is_empty() => {
+                    match known.iter_mut().find(|(scenario, _)| scenario == earlier.get()) {
+                        Some((_, runs)) => runs.push(run),
+                        None => known.push((earlier.get().clone(), vec![run])),
+                    }
+                }
+                unknown => {
+                    unknown.or_insert_with(|| name.to_owned());
+                    let _ = writeln!(rows, "| {run} | {words} |");
+                }
+            }
+        }
+        if !rows.is_empty() {
+            let _ = write!(text, "\n| run | |\n|---|---|\n{rows}");
+        }
+        for (scenario, runs) in known {
+            let _ = write!(text, "\n{}\n", wrapped(&format!("As in `{scenario}`: {}.", runs.join(", "))));
         }
     }
     let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
@@ -60,14 +84,15 @@ fn entry(name: &str, cost: &str) -> String {
 /// `SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all list` writes the page.
 #[test]
 fn page_describes_every_scenario() {
-    samara_families::register();
-    let intro = "The tests write this page from the scenario files. Costs are processor times of the whole \
-                 scenario at full size, as `.ci/scenarios` measures them on one core of a server.";
+    let intro = "`SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all list` writes this page from the \
+                 scenario files. Costs are processor times of the whole scenario at full size, as \
+                 `.ci/scenarios` measures them on one core of a server.";
+    let mut described = Described::new();
     let mut page = format!("# Built-in scenarios\n\n{}\n", wrapped(intro));
     for family in samara_scenario::family::all() {
         let _ = write!(page, "\n## `[{}]`: {}\n", family.section, family.title.to_lowercase());
         for builtin in builtins().iter().filter(|builtin| builtin.section() == family.section) {
-            let _ = write!(page, "\n{}", entry(builtin.name, builtin.cost));
+            let _ = write!(page, "\n{}", entry(builtin.name, builtin.cost, &mut described));
         }
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/scenarios.md");
