@@ -1,7 +1,5 @@
 //! `samara list`, and the page that describes the built-in scenarios.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use samara_scenario::{Point, builtins, load};
@@ -34,12 +32,8 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The scenario that described a run first, by the name and the description of the run.
-type Described = HashMap<(String, String), String>;
-
-/// Returns the entry of a scenario in `docs/scenarios.md`. Runs that an earlier entry describes are named
-/// only.
-fn entry(name: &str, cost: &str, described: &mut Described) -> String {
+/// Returns the entry of a scenario in `docs/scenarios.md`.
+fn entry(name: &str, cost: &str) -> String {
     let loaded = load(name, &[], &[], None).expect("built-in scenarios load");
     let about = &loaded.scenario.scenario;
     let title = wrapped(&format!("{}. Cost: {cost}.", about.title));
@@ -47,30 +41,14 @@ fn entry(name: &str, cost: &str, described: &mut Described) -> String {
     let first: Vec<&Point> =
         loaded.points.iter().filter(|point| point.sweep == loaded.points[0].sweep).collect();
     if first.len() > 1 {
-        let (mut rows, mut known) = (String::new(), Vec::<(String, Vec<String>)>::new());
-        for point in first.iter().filter(|point| point.seed == first[0].seed) {
-            let words = [&point.label, &point.description].map(|text| text.trim_end_matches('.'));
-            let words: Vec<&str> = words.into_iter().filter(|text| !text.is_empty()).collect();
-            let (run, words) = (format!("`{}`", point.run), words.join(". "));
-            match described.entry((run.clone(), words.clone())) {
-                Entry::Occupied(earlier) if !words.is_empty() => {
-                    match known.iter_mut().find(|(scenario, _)| scenario == earlier.get()) {
-                        Some((_, runs)) => runs.push(run),
-                        None => known.push((earlier.get().clone(), vec![run])),
-                    }
-                }
-                unknown => {
-                    unknown.or_insert_with(|| name.to_owned());
-                    let _ = writeln!(rows, "| {run} | {words} |");
-                }
-            }
-        }
-        if !rows.is_empty() {
-            let _ = write!(text, "\n| run | |\n|---|---|\n{rows}");
-        }
-        for (scenario, runs) in known {
-            let _ = write!(text, "\n{}\n", wrapped(&format!("As in `{scenario}`: {}.", runs.join(", "))));
-        }
+        let once = first.iter().filter(|point| point.seed == first[0].seed);
+        let runs: Vec<String> = once
+            .map(|point| match point.label.trim_end_matches('.') {
+                "" => format!("`{}`", point.run),
+                label => format!("`{}` ({label})", point.run),
+            })
+            .collect();
+        let _ = write!(text, "\n{}\n", wrapped(&format!("Runs: {}.", runs.join("; "))));
     }
     let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
     for axis in axes {
@@ -85,14 +63,14 @@ fn entry(name: &str, cost: &str, described: &mut Described) -> String {
 #[test]
 fn page_describes_every_scenario() {
     let intro = "`SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all list` writes this page from the \
-                 scenario files. Costs are processor times of the whole scenario at full size, as \
-                 `.ci/scenarios` measures them on one core of a server.";
-    let mut described = Described::new();
+                 scenario files. `samara show NAME` prints a file, with a description of each run. Costs \
+                 are processor times of the whole scenario at full size, as `.ci/scenarios` measures them \
+                 on one core of a server.";
     let mut page = format!("# Built-in scenarios\n\n{}\n", wrapped(intro));
     for family in samara_scenario::family::all() {
         let _ = write!(page, "\n## `[{}]`: {}\n", family.section, family.title.to_lowercase());
         for builtin in builtins().iter().filter(|builtin| builtin.section() == family.section) {
-            let _ = write!(page, "\n{}", entry(builtin.name, builtin.cost, &mut described));
+            let _ = write!(page, "\n{}", entry(builtin.name, builtin.cost));
         }
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/scenarios.md");
