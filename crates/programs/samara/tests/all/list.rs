@@ -44,7 +44,7 @@ fn entry(name: &str, cost: &str) -> String {
         let once = first.iter().filter(|point| point.seed == first[0].seed);
         let runs: Vec<String> = once
             .map(|point| match point.label.trim_end_matches('.') {
-                "" => format!("`{}`", point.run),
+                label if label == point.run => format!("`{label}`"),
                 label => format!("`{}` ({label})", point.run),
             })
             .collect();
