@@ -47,7 +47,7 @@ pub struct GroupMeasured {
     /// without gateways.
     pub gateways: Vec<[GateStats; 2]>,
     pub hosts: Hosts,
-    pub fates: MemberOutcomes,
+    pub outcomes: MemberOutcomes,
     /// Duration of `traffic` in nanoseconds.
     pub measured_nanos: u64,
     /// Bytes that each host sent in one second after the end.
@@ -153,7 +153,7 @@ impl MemberOutcomes {
     /// Computes the effects of a scenario's faults.
     pub fn new(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Self {
         let nodes = scenario.network.nodes as usize;
-        let mut fates = Self {
+        let mut outcomes = Self {
             wrong_from: vec![u64::MAX; nodes],
             leaves: vec![false; nodes],
             unfinished_leaves: 0,
@@ -162,13 +162,13 @@ impl MemberOutcomes {
         };
         let mut fails = vec![false; nodes];
         for (index, fault) in scenario.faults.iter().enumerate() {
-            fates.last_at = fates.last_at.max(fault.until.unwrap_or(fault.at).nanos());
+            outcomes.last_at = outcomes.last_at.max(fault.until.unwrap_or(fault.at).nanos());
             let hit = network::hit(scenario, index, seed);
             if fault.kind == FaultKind::Partition
                 && scenario.part::<Parameters>().federated
                 && are_sites(hosts, &hit)
             {
-                hit.iter().for_each(|host| fates.cut_from[*host as usize] = fault.at.nanos());
+                hit.iter().for_each(|host| outcomes.cut_from[*host as usize] = fault.at.nanos());
                 continue;
             }
             if network::is_momentary(fault, scenario) {
@@ -178,14 +178,14 @@ impl MemberOutcomes {
                 let at = fault.at.nanos();
                 match fault.kind {
                     kind if kind.only_slows() => continue,
-                    FaultKind::Leave => fates.leaves[host] = true,
+                    FaultKind::Leave => outcomes.leaves[host] = true,
                     _ => fails[host] = true,
                 }
-                fates.wrong_from[host] = fates.wrong_from[host].min(at);
+                outcomes.wrong_from[host] = outcomes.wrong_from[host].min(at);
             }
         }
-        fates.leaves.iter_mut().zip(fails).for_each(|(leaves, fails)| *leaves &= !fails);
-        fates
+        outcomes.leaves.iter_mut().zip(fails).for_each(|(leaves, fails)| *leaves &= !fails);
+        outcomes
     }
 
     /// Returns true if a host has no fault at or before this time.
@@ -335,7 +335,7 @@ impl<B: Broadcasts> Broadcasting<B> {
 
     fn steady(&self) -> impl Iterator<Item = &Member> {
         let members = self.measured.members.iter().enumerate();
-        members.filter(|(host, _)| self.measured.fates.is_steady(*host)).map(|(_, member)| member)
+        members.filter(|(host, _)| self.measured.outcomes.is_steady(*host)).map(|(_, member)| member)
     }
 
     /// Looks at the counters of processes that are about to end, since the end discards them.
@@ -345,10 +345,10 @@ impl<B: Broadcasts> Broadcasting<B> {
             while let Some((_, host)) = self.ends.pop_if(|(at, _)| *at <= now) {
                 let Counters { engine, totals } = &mut counters[host as usize];
                 self.measured.members[host as usize].current = std::mem::take(totals);
-                let leaves = &mut self.measured.fates.leaves[host as usize];
+                let leaves = &mut self.measured.outcomes.leaves[host as usize];
                 if *leaves && !engine.has_left {
                     *leaves = false;
-                    self.measured.fates.unfinished_leaves += 1;
+                    self.measured.outcomes.unfinished_leaves += 1;
                 }
             }
         }
@@ -357,7 +357,8 @@ impl<B: Broadcasts> Broadcasting<B> {
 
     /// Returns true if senders are done and steady members have all messages they must have.
     fn is_complete(&self) -> bool {
-        let origins = (0..self.senders() as usize).filter(|origin| self.measured.fates.must_arrive(*origin));
+        let origins =
+            (0..self.senders() as usize).filter(|origin| self.measured.outcomes.must_arrive(*origin));
         let done = |origin: usize| Some((origin, self.measured.members[origin].done?));
         let Some(wanted) = origins.map(done).collect::<Option<Vec<_>>>() else { return false };
         self.steady().all(|member| wanted.iter().all(|(origin, count)| member.received[*origin] >= *count))
@@ -365,7 +366,7 @@ impl<B: Broadcasts> Broadcasting<B> {
 
     /// Returns true if the run is complete, or no message has arrived for too long.
     fn is_over(&self, now: u64) -> bool {
-        let least = match self.measured.fates.last_at {
+        let least = match self.measured.outcomes.last_at {
             0 => self.begin_at(),
             last => last.max(self.begin_at()) + AFTERMATH_NANOS,
         };
@@ -376,7 +377,7 @@ impl<B: Broadcasts> Broadcasting<B> {
 
     fn share_done(&self, now: u64) -> f64 {
         if let Some(end) = self.group().end_nanos() {
-            return (now as f64 / (end.max(self.measured.fates.last_at) + 1) as f64).min(0.99);
+            return (now as f64 / (end.max(self.measured.outcomes.last_at) + 1) as f64).min(0.99);
         }
         let all = f64::from(self.senders()) * self.group().count().map_or(1.0, f64::from);
         let least = self.steady().map(|member| member.delivered).min().unwrap_or(0);
@@ -427,7 +428,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             traffic: Vec::new(),
             gateways: Vec::new(),
             hosts: hosts.clone(),
-            fates: MemberOutcomes::new(scenario, hosts, seed),
+            outcomes: MemberOutcomes::new(scenario, hosts, seed),
             measured_nanos: 0,
             idle_bytes: Vec::new(),
             deliveries: Deliveries::default(),
@@ -502,14 +503,14 @@ impl<B: Planned> Experiment for Broadcasting<B> {
 
     fn observe(&mut self, record: Record<MemberEvent>, _: &mut Commands<GroupMember<B>>) {
         let (at, host) = (record.at.as_nanos(), record.host);
-        let GroupMeasured { members, deliveries, latency, suspicions, fates, .. } = &mut self.measured;
+        let GroupMeasured { members, deliveries, latency, suspicions, outcomes, .. } = &mut self.measured;
         let member = &mut members[host as usize];
         match record.event {
             MemberEvent::Started => member.process_ended(),
             MemberEvent::Delivered(delivery) => {
                 member.delivered(&delivery, at);
                 let Delivery { origin, number, nanos, from } = delivery;
-                if origin != host && fates.is_steady(host as usize) {
+                if origin != host && outcomes.is_steady(host as usize) {
                     latency.add(nanos);
                 }
                 // A run that keeps its rows has fewer than 2^32 messages of a member.
@@ -518,7 +519,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             }
             MemberEvent::Done { broadcast } => *member.done.get_or_insert(0) += broadcast,
             MemberEvent::Suspected(suspect) => {
-                let is_false = fates.is_well(suspect, at) && fates.is_well(host, at);
+                let is_false = outcomes.is_well(suspect, at) && outcomes.is_well(host, at);
                 suspicions.push(Suspicion { at, by: host, host: suspect, is_false });
             }
         }

@@ -182,7 +182,7 @@ impl Bounds {
         };
         let data = Data::new(ViewId::default(), vec![unit], Vec::new());
         let frame = RingFrame::Data(data.into()).encoded_len() as u32;
-        let is_steady = |host: &usize| measured.fates.is_steady(*host);
+        let is_steady = |host: &usize| measured.outcomes.is_steady(*host);
         let steady = Workload {
             members: (0..members).filter(is_steady).count().max(1),
             senders: (0..senders).filter(is_steady).count().max(1),
@@ -247,7 +247,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let group = scenario.part::<Group>().clone();
     let begin = group.warm_up.nanos();
     let members = &measured.members;
-    let steady: Vec<usize> = (0..members.len()).filter(|host| measured.fates.is_steady(*host)).collect();
+    let steady: Vec<usize> = (0..members.len()).filter(|host| measured.outcomes.is_steady(*host)).collect();
     let took = |member: &Member| member.last_at.saturating_sub(begin) as f64;
     let longest = steady.iter().map(|host| took(&members[*host])).fold(0.0, f64::max);
     // With a rate, each message stands for the time until the next one is due; the last one too.
@@ -290,7 +290,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         longest_gap_ms: steady.iter().map(|host| members[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,
-        unfinished_leaves: measured.fates.unfinished_leaves,
+        unfinished_leaves: measured.outcomes.unfinished_leaves,
         duplicates: count(|member| member.totals.duplicates),
         order_violations: count(|member| member.totals.out_of_order) + other_orders as u64,
         disagreements,
@@ -326,7 +326,7 @@ fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
     let broadcast = measured.members.iter().map(|member| member.totals.broadcast).enumerate();
     for (origin, broadcast) in broadcast.filter(|(_, broadcast)| *broadcast > 0) {
         let received = || steady.iter().map(|host| measured.members[*host].received[origin]);
-        if measured.fates.must_arrive(origin) {
+        if measured.outcomes.must_arrive(origin) {
             lost += received().map(|received| broadcast - received).sum::<u64>();
         } else {
             let most = received().max().unwrap_or(0);

@@ -69,7 +69,7 @@ impl GroupData {
         let after = |at: u64| at.saturating_sub(begin) as f64;
         let busy = |stats: &HostStats| ratio(stats.uplink_busy_nanos as f64, measured.measured_nanos as f64);
         let row = |(host, member): (usize, &Member)| MemberRow {
-            is_steady: measured.fates.is_steady(host),
+            is_steady: measured.outcomes.is_steady(host),
             broadcast: member.totals.broadcast,
             delivered: member.delivered,
             throughput_mb_per_s: ratio((member.delivered * group.size.bytes()) as f64, after(member.last_at))
@@ -108,7 +108,7 @@ impl GroupMeasured {
             self.members[*origin as usize].totals.broadcast >= u64::from(*number)
         };
         let items = followed.filter(was_sent).map(|(origin, number)| (item(origin, number), origin));
-        let is_steady = |node: u32| self.fates.is_steady(node as usize);
+        let is_steady = |node: u32| self.outcomes.is_steady(node as usize);
         self.deliveries.spread(&self.point, items, |row| item(row.detail, row.item), is_steady)
     }
 }

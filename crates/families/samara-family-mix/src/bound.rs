@@ -30,7 +30,7 @@ impl Window {
     /// Returns the window of real time: from the first batch of completed rounds to the last one.
     pub(crate) fn of(measured: &MixMeasured) -> Self {
         let mix: &Mix = measured.point.scenario.part();
-        let exits = measured.told.rounds.values().filter_map(RoundRow::exit);
+        let exits = measured.collector.rounds.values().filter_map(RoundRow::exit);
         let parameters: &Parameters = measured.point.scenario.part();
         let together = parameters.realtime_max as usize * mix.teams as usize;
         let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
@@ -80,8 +80,8 @@ impl Loads {
     /// Processor times are those of the whole window: rounds already under way at its start stand
     /// for those under way at its end.
     pub(crate) fn of(measured: &MixMeasured, window: &Window) -> Self {
-        let rows: Vec<&RoundRow> = measured.told.rounds.values().filter(|row| window.has(row)).collect();
-        let work = &measured.told.work;
+        let rows: Vec<&RoundRow> = measured.collector.rounds.values().filter(|row| window.has(row)).collect();
+        let work = &measured.collector.work;
         let precomputes = if work.is_empty() {
             // Real nodes do not report each piece of work.
             rows.iter().any(|row| row.opened.is_none_or(|at| at > measured.begun))
@@ -128,7 +128,7 @@ fn half(span: &WorkSpan) -> Half {
 fn work(measured: &MixMeasured, rows: &[&RoundRow], halves: &[Half]) -> Vec<f64> {
     let mut work = vec![0_u64; measured.hosts.configs.len()];
     let rounds: BTreeSet<u64> = rows.iter().map(|row| row.round).collect();
-    for span in measured.told.work.iter().filter(|span| rounds.contains(&span.round)) {
+    for span in measured.collector.work.iter().filter(|span| rounds.contains(&span.round)) {
         if halves.contains(&half(span)) {
             work[span.host as usize] += span.to - span.from;
         }
@@ -144,7 +144,7 @@ pub(crate) fn busy(measured: &MixMeasured, window: &Window) -> Vec<f64> {
         return busy;
     }
     let mut busy = vec![0_u64; measured.hosts.configs.len()];
-    for span in &measured.told.work {
+    for span in &measured.collector.work {
         let (from, to) = (span.from.max(window.from), span.to.min(window.to));
         busy[span.host as usize] += to.saturating_sub(from);
     }

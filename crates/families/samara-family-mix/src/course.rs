@@ -38,7 +38,7 @@ pub struct MixMeasured {
     pub point: Point,
     pub config: Config,
     pub costs: Costs,
-    pub told: Collector,
+    pub collector: Collector,
     /// The deliveries of rounds at nodes.
     pub deliveries: Deliveries,
     /// The first hop in milliseconds without one [`Mechanism`] after the other; empty unless the
@@ -149,7 +149,7 @@ pub(crate) fn run(
             mechanism.remove(transport, hosts);
         }
         let without = course.run(None, &mut |done, _| watch(of_all(number, done), None))?;
-        measured.without_ms.extend(without.map(|without| first_hop_ms(&without.told)));
+        measured.without_ms.extend(without.map(|without| first_hop_ms(&without.collector)));
     }
     Ok(Box::new(measured))
 }
@@ -162,7 +162,7 @@ pub(crate) struct Teams {
     /// Whether hosts are processes.
     is_real: bool,
     shared: Arc<Shared>,
-    told: Collector,
+    collector: Collector,
     /// Traffic of the hosts when the sender began.
     before: Option<Vec<HostStats>>,
     begun: u64,
@@ -184,7 +184,7 @@ impl Teams {
             hosts: plan.network().hosts.clone(),
             is_real: plan.network().in_processes,
             shared,
-            told: Collector::default(),
+            collector: Collector::default(),
             before: None,
             begun: 0,
             last: ((0, 0), 0),
@@ -199,7 +199,7 @@ impl Teams {
     }
 
     fn path_of_marks(&self, to: &Delivered) -> Option<Vec<Hop>> {
-        let of_round = (self.told.rounds.get(&to.item)?, &self.told.phases);
+        let of_round = (self.collector.rounds.get(&to.item)?, &self.collector.phases);
         paths::path_of_marks(of_round, to, |from, node| network::latency_nanos(&self.hosts, from, node))
     }
 
@@ -227,9 +227,9 @@ impl Teams {
             return Ok(now + SLICE_NANOS);
         }
         if now >= self.next_batch
-            && let Some(round) = self.told.open.pop_front()
+            && let Some(round) = self.collector.open.pop_front()
         {
-            let first = self.told.rounds[&round].nodes[0];
+            let first = self.collector.rounds[&round].nodes[0];
             world.command(Time::from_nanos(now), first, Act::Submit(round))?;
             self.next_batch = now + interval;
         }
@@ -295,17 +295,17 @@ impl Experiment for Teams {
             nanos.truncate(self.nodes() as usize);
             self.processors.push(ProcessorLook { at: now, nanos });
         }
-        let reached = (self.told.ready, self.told.ended);
+        let reached = (self.collector.ready, self.collector.ended);
         if reached != self.last.0 {
             self.last = (reached, now);
         }
-        if self.told.ended >= self.mix.rounds as usize || now > self.last.1 + self.patience() {
+        if self.collector.ended >= self.mix.rounds as usize || now > self.last.1 + self.patience() {
             let mut traffic = since(self.before.as_deref().unwrap_or_default(), world.traffic()?);
             traffic.truncate(self.nodes() as usize);
             self.drained = Some((now + DRAIN_NANOS, traffic));
             return Ok(Step::Until(Time::from_nanos(now + DRAIN_NANOS)));
         }
-        if self.before.is_none() && self.told.ready >= self.mix.stock() as usize {
+        if self.before.is_none() && self.collector.ready >= self.mix.stock() as usize {
             // Precomputation before the first payloads has the whole machine.
             world.confine()?;
             self.before = Some(world.traffic()?);
@@ -322,31 +322,31 @@ impl Experiment for Teams {
         if record.event == RoundEvent::Restarted && self.before.is_some() {
             commands.at(record.at, record.host, Act::Begin);
         }
-        self.told.take(record);
+        self.collector.take(record);
     }
 
     fn wrong(&self, record: &Record<RoundEvent>) -> Option<String> {
         let (nodes, cores) = (self.nodes(), self.shared.config.jobs_max);
         match &record.event {
             RoundEvent::Made(team, plan) if *team >= self.shared.config.teams => {
-                Some(format!("it told of a round {} of team {team}, which does not exist", plan.round))
+                Some(format!("it reports a round {} of team {team}, which does not exist", plan.round))
             }
             RoundEvent::Made(_, plan) => {
                 let stranger = plan.team.iter().find(|node| **node >= nodes)?;
-                Some(format!("it told of a team with node {stranger}, which does not exist"))
+                Some(format!("it reports a team with node {stranger}, which does not exist"))
             }
             RoundEvent::Work(span) if span.host != record.host || usize::from(span.core) >= cores => {
-                Some(format!("it told of work at core {} of host {}", span.core, span.host))
+                Some(format!("it reports work at core {} of host {}", span.core, span.host))
             }
             RoundEvent::Work(span) if span.from > span.to => {
-                Some("it told of work that ended before it began".to_owned())
+                Some("it reports work that ended before it began".to_owned())
             }
             _ => None,
         }
     }
 
     fn state(&self) -> Option<&dyn Any> {
-        Some(&self.told)
+        Some(&self.collector)
     }
 
     fn contents(&self) -> Option<ContentsOf<MixFrame>> {
@@ -366,7 +366,7 @@ impl Experiment for Teams {
     }
 
     fn delivered(&self) -> Vec<Delivered> {
-        paths::delivered(self.told.rounds.values())
+        paths::delivered(self.collector.rounds.values())
     }
 
     fn paths(&self, arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop>>> {
@@ -383,11 +383,11 @@ impl Experiment for Teams {
     }
 
     fn progress(&self, _: Time) -> Progress {
-        let (ready, ended, rounds) = (self.told.ready, self.told.ended, self.mix.rounds);
+        let (ready, ended, rounds) = (self.collector.ready, self.collector.ended, self.mix.rounds);
         Progress {
             share: (ready + ended) as f64 / (2 * rounds) as f64,
             // A failed round delivers nothing.
-            deliveries: Some(self.told.completed as u64),
+            deliveries: Some(self.collector.completed as u64),
             deliveries_expected: Some(rounds.into()),
             ..Progress::default()
         }
@@ -398,7 +398,7 @@ impl Experiment for Teams {
         let metrics = || metrics.iter();
         let ignored = |cause: Ignored| metrics().map(|metrics| metrics.ignored(cause)).sum::<u64>();
         let (until, traffic) = self.drained.unwrap_or_default();
-        let ends = self.told.rounds.values().filter_map(|row| row.ended);
+        let ends = self.collector.rounds.values().filter_map(|row| row.ended);
         Ok(MixMeasured {
             traffic,
             begun: self.begun,
@@ -410,8 +410,8 @@ impl Experiment for Teams {
             refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
             held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
             digest,
-            deliveries: self.told.deliveries(),
-            told: self.told,
+            deliveries: self.collector.deliveries(),
+            collector: self.collector,
             without_ms: Vec::new(),
             point: self.point,
             config: (*self.shared.config).clone(),

@@ -241,10 +241,10 @@ mod tests {
         let rows = [row(100, Some(130), 130), row(200, None, 250), row(220, Some(260), 260)];
         let rows = rows.into_iter().chain([row(300, Some(350), 350)]);
         let rounds = rows.enumerate().map(|(number, row)| (number as u64, row)).collect();
-        let told = Collector { rounds, ..Collector::default() };
+        let collector = Collector { rounds, ..Collector::default() };
         // Arrivals at 100, 120, ... 280.
         let expected = [30, 230, 210, 190, 170, 150, 40, 110, 90, 70];
-        assert_eq!(told.service_times(10), expected);
+        assert_eq!(collector.service_times(10), expected);
         assert_eq!(Collector::default().service_times(10), [0; 0]);
     }
 }

@@ -171,8 +171,8 @@ const REACHED: f64 = 0.85;
 pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let mix: &Mix = measured.point.scenario.part();
     let parameters: &Parameters = measured.point.scenario.part();
-    let told = &measured.told;
-    let rows = || told.rounds.values();
+    let collector = &measured.collector;
+    let rows = || collector.rounds.values();
     let failed: Vec<&RoundRow> = rows().filter(|row| row.ended.is_some() && row.cause.is_some()).collect();
     let mut failed_by_cause: BTreeMap<_, u64> = BTreeMap::new();
     for cause in failed.iter().filter_map(|row| row.cause) {
@@ -185,8 +185,8 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
     let share = ratio(slots_per_s, bound);
     let utilisation = utilisation(measured, &window);
     let precomputation = precomputation(measured);
-    let first_hop = first_hop_ms(told);
-    let loops = told.loops.iter().filter(|(at, _)| *at >= measured.begun);
+    let first_hop = first_hop_ms(collector);
+    let loops = collector.loops.iter().filter(|(at, _)| *at >= measured.begun);
     let latency = |row: &RoundRow| row.latency().map(|nanos| nanos as f64 / 1e6);
     let latencies: Vec<f64> = rows().filter_map(latency).collect();
     let unharmed = rows().filter(|row| !is_harmed(row, &measured.harm)).filter_map(latency);
@@ -201,7 +201,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         call: parameters.call.name(),
         in_flight_max: parameters.realtime_max,
         shape: measured.config.result_shape().name(),
-        rounds: told.rounds.len() as u64,
+        rounds: collector.rounds.len() as u64,
         completed: count(|row| u64::from(row.ended.is_some() && row.cause.is_none())),
         failed: failed.len() as u64,
         failed_by_cause,
@@ -221,9 +221,9 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         first_hop_ms: first_hop,
         first_hop_parts: HopParts::of(first_hop, &measured.without_ms),
         batch_latency_ms: Statistics::of(&latencies),
-        service_ms: Statistics::of(&millis(told.service_times(ARRIVALS).into_iter())),
+        service_ms: Statistics::of(&millis(collector.service_times(ARRIVALS).into_iter())),
         loop_ms: Statistics::of(&millis(loops.map(|(_, took)| *took))),
-        loops_lost: told.loops_lost,
+        loops_lost: collector.loops_lost,
         unharmed_latency_ms: unharmed.fold(0.0, f64::max),
         upper_bound_slots_per_s: bound,
         share_of_bound: share,
@@ -242,8 +242,8 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         .min(1.0),
         longest_gap_ms: (0..mix.teams as usize).map(|team| gap(measured, Some(team))).fold(0.0, f64::max),
         service_gap_ms: gap(measured, None),
-        draws: told.draws,
-        refused: told.refused,
+        draws: collector.draws,
+        refused: collector.refused,
         held_bytes_max: measured.held_bytes_max,
         resent_frames: measured.resent_frames,
         queue_drops: measured.refused_frames,
@@ -258,7 +258,7 @@ fn millis(nanos: impl Iterator<Item = u64>) -> Vec<f64> {
 }
 
 fn unresolved(measured: &MixMeasured) -> u64 {
-    let rounds = &measured.told.rounds;
+    let rounds = &measured.collector.rounds;
     let missing = measured.config.rounds.unwrap_or(0).saturating_sub(rounds.len() as u64);
     let is_excused = |host: u32| measured.harm.iter().any(|harm| harm.host == host);
     let is_silent = |row: &RoundRow, seat: usize| {
@@ -281,14 +281,14 @@ fn work_nanos<'a>(
     is_counted: impl Fn(&WorkSpan) -> bool,
 ) -> f64 {
     let rounds: BTreeSet<u64> = rounds.map(|row| row.round).collect();
-    let work = measured.told.work.iter().filter(|span| rounds.contains(&span.round) && is_counted(span));
+    let work = measured.collector.work.iter().filter(|span| rounds.contains(&span.round) && is_counted(span));
     work.map(|span| span.to - span.from).sum::<u64>() as f64
 }
 
 /// Returns the mean real-time work of a node on one pass, on all its cores, in milliseconds.
 fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
     let is_realtime = |span: &WorkSpan| span.phase.is_some_and(|phase| phase.half() == Half::RealTime);
-    let done = measured.told.rounds.values().filter(|row| window.has(row));
+    let done = measured.collector.rounds.values().filter(|row| window.has(row));
     let passes: usize = done.clone().map(|row| 2 * row.nodes.len()).sum();
     ratio(work_nanos(measured, done, is_realtime) / 1e6, passes as f64 * measured.config.jobs_max as f64)
 }
@@ -298,7 +298,7 @@ fn compute_ms(measured: &MixMeasured, window: &Window) -> f64 {
 ///
 /// The mean is over all hops of rounds that completed in a window.
 fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
-    let Collector { rounds, phases, .. } = &measured.told;
+    let Collector { rounds, phases, .. } = &measured.collector;
     let done = rounds.values().filter(|row| window.has(row));
     let hops = done.flat_map(|row| row.hops().filter_map(|hop| hop_times(phases, row.round, hop)));
     let all: Vec<f64> = hops.map(|(left, came)| came.saturating_sub(left) as f64 / 1e6).collect();
@@ -306,9 +306,9 @@ fn transfer_ms(measured: &MixMeasured, window: &Window) -> f64 {
 }
 
 /// Returns the median first hop of all rounds except the first, in milliseconds.
-pub(super) fn first_hop_ms(told: &Collector) -> f64 {
-    let first = |row: &RoundRow| hop_times(&told.phases, row.round, row.hops().next()?);
-    let hops = told.rounds.values().skip(1).filter_map(first);
+pub(super) fn first_hop_ms(collector: &Collector) -> f64 {
+    let first = |row: &RoundRow| hop_times(&collector.phases, row.round, row.hops().next()?);
+    let hops = collector.rounds.values().skip(1).filter_map(first);
     let mut all: Vec<f64> = hops.map(|(left, came)| came.saturating_sub(left) as f64 / 1e6).collect();
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;
@@ -354,7 +354,7 @@ fn utilisation(measured: &MixMeasured, window: &Window) -> Vec<f64> {
 /// busiest node; `None` without a stock.
 fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
     let begun = measured.begun;
-    let opened = measured.told.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun));
+    let opened = measured.collector.rounds.values().filter(|row| row.opened.is_some_and(|at| at <= begun));
     let mut stocked: Vec<&RoundRow> = opened.collect();
     stocked.sort_by_key(|row| row.opened);
     let window = Window::over(stocked.iter().filter_map(|row| row.opened), measured.config.precomputing_max)?;
@@ -365,14 +365,14 @@ fn precomputation(measured: &MixMeasured) -> Option<(f64, f64)> {
 /// Returns the rounds per second that processors can both precompute and mix, with the load spread
 /// evenly over the pool.
 fn sustained(measured: &MixMeasured) -> f64 {
-    let done = measured.told.rounds.values().filter(|row| row.exit().is_some());
+    let done = measured.collector.rounds.values().filter(|row| row.exit().is_some());
     let cores = measured.config.jobs_max as f64 * f64::from(measured.point.scenario.network.nodes);
     ratio(done.clone().count() as f64 * cores * 1e9, work_nanos(measured, done, |_| true))
 }
 
 /// Returns the longest time between two completed rounds of one team or any, in milliseconds.
 fn gap(measured: &MixMeasured, team: Option<usize>) -> f64 {
-    let of_team = measured.told.rounds.values().filter(|row| team.is_none_or(|team| row.team == team));
+    let of_team = measured.collector.rounds.values().filter(|row| team.is_none_or(|team| row.team == team));
     let mut exits: Vec<u64> = of_team.filter_map(RoundRow::exit).collect();
     exits.sort_unstable();
     exits.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as f64 / 1e6

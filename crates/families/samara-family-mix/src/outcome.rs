@@ -63,9 +63,9 @@ impl Measured for MixMeasured {
     fn outcome(&self) -> Outcome {
         let data = MixData {
             metrics: mix_metrics(self),
-            rounds: self.told.rounds.values().cloned().collect(),
-            phases: self.told.phases.clone(),
-            work: self.told.work.clone(),
+            rounds: self.collector.rounds.values().cloned().collect(),
+            phases: self.collector.phases.clone(),
+            work: self.collector.work.clone(),
             harm: self.harm.clone(),
             begun: self.begun,
             over: self.over,

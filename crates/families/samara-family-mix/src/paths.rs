@@ -162,12 +162,12 @@ mod tests {
     fn of_marks(measured: &MixMeasured) -> Explained {
         let paths = |_: &Arrivals, delivered: &[Delivered]| {
             let path = |to: &Delivered| {
-                let of_round = (measured.told.rounds.get(&to.item)?, &measured.told.phases);
+                let of_round = (measured.collector.rounds.get(&to.item)?, &measured.collector.phases);
                 path_of_marks(of_round, to, |from, node| network::latency_nanos(&measured.hosts, from, node))
             };
             delivered.iter().map(path).collect()
         };
-        let delivered = delivered(measured.told.rounds.values());
+        let delivered = delivered(measured.collector.rounds.values());
         Explained::of(Arrivals::default(), delivered, paths, true, (1, MainTime::default()))
     }
 

@@ -66,7 +66,7 @@ pub(super) fn broken(measured: &MixMeasured) -> Vec<Broken> {
         window.kind == FaultKind::Partition && window.until.saturating_sub(pause + window.from) < least
     };
     let harm: Vec<FaultWindow> = measured.harm.iter().filter(|it| !ends_in_time(it)).copied().collect();
-    let rounds = measured.told.rounds.values();
+    let rounds = measured.collector.rounds.values();
     let unharmed = rounds.filter(|row| row.cause.is_some() && !is_harmed(row, &harm)).count() as u64;
     let promises = [
         (metrics.wrong, "payloads of a delivered round come out once and unchanged"),

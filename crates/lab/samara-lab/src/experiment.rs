@@ -121,8 +121,8 @@ pub trait Experiment: Sized + 'static {
     /// step. A command for a time that has passed takes effect at once.
     fn observe(&mut self, event: Record<<Self::App as Engine>::Event>, commands: &mut Commands<Self::App>);
 
-    /// Returns what is wrong with an event that a process told, such as the number of an item or a host
-    /// that does not exist: programs of others can tell anything.
+    /// Returns what is wrong with an event of a process, such as the number of an item or a host
+    /// that does not exist: programs of others can send anything.
     fn wrong(&self, _event: &Record<<Self::App as Engine>::Event>) -> Option<String> {
         None
     }

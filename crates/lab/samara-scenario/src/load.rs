@@ -747,7 +747,7 @@ fn chosen(
     Ok(runs)
 }
 
-/// Finds a run that cannot be told apart from others in results, and an axis without values. Returns
+/// Finds a run that cannot be distinguished from others in results, and an axis without values. Returns
 /// the key and the problem.
 fn ambiguous(scenario: &Scenario) -> Option<(String, String)> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

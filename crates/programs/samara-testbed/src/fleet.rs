@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use samara_emulation::{MIN_RATE_BPS, Relay};
 use samara_engine::Time;
 use samara_lab::network::Hosts;
-use samara_lab::processes::{Brief, Fleet, Listen, Order, Told, ignored};
+use samara_lab::processes::{Brief, Fleet, HostMessage, Listen, Order, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on};
 use samara_lab::statistics::Statistics;
 use samara_scenario::Point;
@@ -257,9 +257,11 @@ impl<'a> Processes<'a> {
             let Some((host, line)) = self.next(deadline)? else {
                 return Err(self.failed(first, &format!("it did not listen within {within:?}")));
             };
-            match serde_json::from_str::<Told<IgnoredAny, IgnoredAny>>(&line) {
-                Ok(Told::Ready { host: said }) if said == host => silent.retain(|silent| *silent != host),
-                Ok(Told::Ready { host: said }) => {
+            match serde_json::from_str::<HostMessage<IgnoredAny, IgnoredAny>>(&line) {
+                Ok(HostMessage::Ready { host: said }) if said == host => {
+                    silent.retain(|silent| *silent != host)
+                }
+                Ok(HostMessage::Ready { host: said }) => {
                     return Err(self.failed(host, &format!("it calls itself host {said}")));
                 }
                 _ if silent.contains(&host) => {

@@ -301,7 +301,10 @@ mod tests {
         let mut rounds = Rounds::create(&results, "equal-5", 20).unwrap();
         let options = RunOptions::new(1, &loaded.inputs);
         let report = |_, state: Option<&dyn Any>| {
-            state.and_then(<dyn Any>::downcast_ref).into_iter().for_each(|told| rounds.report(told));
+            state
+                .and_then(<dyn Any>::downcast_ref)
+                .into_iter()
+                .for_each(|collector| rounds.report(collector));
         };
         run_seen(&loaded.points[0], options, report).unwrap();
         rounds.finish(Outcome::Ok);

@@ -105,7 +105,7 @@ pub enum Request<A: App> {
     Command(Time, A::Command),
     Reconnect(u32),
     Look(Looking<A>),
-    /// Calls back once everything before is told.
+    /// Calls back once everything before is written.
     Sync(Box<dyn FnOnce() + Send>),
     /// Ends the host, as soon as its links have sent what they have.
     Stop,
@@ -113,7 +113,7 @@ pub enum Request<A: App> {
 
 /// Receives what happens, with the times since the start.
 pub type Tell<A> = Box<dyn FnMut(Time, Happened<A>)>;
-/// Runs a host from a time until it is told to stop, or nobody is left who could. It dials others at
+/// Runs a host from a time until it is stopped, or nobody is left who could. It dials others at
 /// these times.
 pub type Serve<A> = fn(
     Box<dyn Links<A>>,
@@ -123,7 +123,7 @@ pub type Serve<A> = fn(
     Tell<A>,
 ) -> Waiting<'static, ()>;
 
-/// Runs a host from `start` until it is told to stop, or nobody is left who could. It dials others at
+/// Runs a host from `start` until it is stopped, or nobody is left who could. It dials others at
 /// these times.
 pub(crate) fn serve<A: App>(
     links: Box<dyn Links<A>>,

@@ -8,7 +8,7 @@ use samara_engine::outbox::{LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, Time};
 use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::family::{Family, Runs, register};
-use samara_lab::processes::{Brief, Fleet, Looked, Order, Told, Transport, ignored};
+use samara_lab::processes::{Brief, Fleet, HostMessage, Looked, Order, Transport, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on, script};
 use samara_scenario::Overrides;
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
@@ -196,7 +196,7 @@ impl Hosts {
         }
     }
 
-    fn tell(&mut self, host: u32, told: &Told<u32, u64>) {
+    fn tell(&mut self, host: u32, told: &HostMessage<u32, u64>) {
         self.lines.push_back((host, serde_json::to_string(told).unwrap()));
     }
 
@@ -207,7 +207,7 @@ impl Hosts {
             let Some(pending) = &mut self.pending[host as usize] else { continue };
             let due: Vec<_> = pending.extract_if(.., |(at, _)| *at <= now).collect();
             for (at_ns, event) in due {
-                self.tell(host, &Told::Event { at_ns, event });
+                self.tell(host, &HostMessage::Event { at_ns, event });
             }
         }
     }
@@ -257,7 +257,7 @@ impl Fleet for Hosts {
                 {
                     self.lines.push_back((1, line.to_owned()));
                 }
-                self.tell(host, &Told::Synced(number));
+                self.tell(host, &HostMessage::Synced(number));
             }
             Order::Look => {
                 let frames_sent = match self.fault {
@@ -282,7 +282,7 @@ impl Fleet for Hosts {
                     owed: 0,
                     late_ns: vec![1_000_000],
                 };
-                self.tell(host, &Told::Looked(Box::new(looked)));
+                self.tell(host, &HostMessage::Looked(Box::new(looked)));
             }
             other => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
 //! A world of real processes: each host of an experiment is a program of its own, and one more
 //! program, the coordinator, plans the run and observes it.
 //!
-//! A host reads [`Order`]s from its standard input and writes what it [`Told`] to its standard
+//! A host reads [`Order`]s from its standard input and writes what it [`HostMessage`] to its standard
 //! output, each as one line of JSON. Commands, events and counters are those of the experiment's
 //! application, as serde writes them. Times are nanoseconds since the start of the run, which the
 //! coordinator announces. `docs/guides/implementations.md` describes all of it for programs of others.
@@ -54,7 +54,7 @@ pub enum Order<C> {
     Command { at_ns: u64, command: C },
     /// Read no further order before this time.
     Wait { at_ns: u64 },
-    /// Answer with the same number once everything before is told.
+    /// Answer with the same number once everything before is written.
     Sync(u64),
     /// Answer with a snapshot of the counters.
     Look,
@@ -104,7 +104,7 @@ pub struct Dial {
 /// What a host says to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Told<E, C> {
+pub enum HostMessage<E, C> {
     /// The host listens.
     Ready {
         host: u32,
@@ -116,7 +116,7 @@ pub enum Told<E, C> {
     },
     /// A frame with items that `samara explain` follows, or with requests for them, has left or arrived.
     Frame(Moved),
-    /// Everything before an order to [`Sync`](Order::Sync) is told.
+    /// Everything before an order to [`Sync`](Order::Sync) is written.
     Synced(u64),
     Looked(Box<Looked<C>>),
 }

@@ -9,7 +9,7 @@ use samara_sim::{App, Arrivals, ConnectionStats, FrameCount, GateStats, HostStat
 use serde_json::Value;
 
 use super::limits::transport;
-use super::{Brief, Dial, Fleet, Looked, Order, Told, check, check_foreign, line};
+use super::{Brief, Dial, Fleet, HostMessage, Looked, Order, check, check_foreign, line};
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::results::Measured;
@@ -327,17 +327,19 @@ impl<'a, A: App> Processes<'a, A> {
     }
 
     fn take(&mut self, host: u32, line: &str) -> Result<(), RunError> {
-        let told = match serde_json::from_str(line) {
-            Ok(told) => told,
+        let message = match serde_json::from_str(line) {
+            Ok(message) => message,
             Err(error) => {
                 let start: String = line.chars().take(200).collect();
                 return Err(self.fleet.failed(host, &format!("it said {start:?}: {error}")));
             }
         };
         let is_asked = self.silent.contains(&host);
-        match told {
-            Told::Ready { .. } => return Err(self.fleet.failed(host, "it said again that it listens")),
-            Told::Event { at_ns, event } => {
+        match message {
+            HostMessage::Ready { .. } => {
+                return Err(self.fleet.failed(host, "it said again that it listens"));
+            }
+            HostMessage::Event { at_ns, event } => {
                 if let Some(why) = self.wrong_time(at_ns) {
                     return Err(self.fleet.failed(host, &why));
                 }
@@ -345,18 +347,18 @@ impl<'a, A: App> Processes<'a, A> {
                 let at = Time::from_nanos(at_ns).max(self.now);
                 self.events.push(Record { at, host, event });
             }
-            Told::Frame(moved) => self.frames.moved(host, &moved),
-            Told::Synced(number) if is_asked && self.asked == Asked::Sync && number == self.synced => {
+            HostMessage::Frame(moved) => self.frames.moved(host, &moved),
+            HostMessage::Synced(number) if is_asked && self.asked == Asked::Sync && number == self.synced => {
                 self.silent.retain(|silent| *silent != host);
             }
-            Told::Synced(number) => {
+            HostMessage::Synced(number) => {
                 let why = match self.asked {
                     Asked::Sync if is_asked => format!("it said synced {number}, expected {}", self.synced),
                     _ => format!("it said synced {number}, which nobody asked for"),
                 };
                 return Err(self.fleet.failed(host, &why));
             }
-            Told::Looked(looked) if is_asked && self.asked == Asked::Look => {
+            HostMessage::Looked(looked) if is_asked && self.asked == Asked::Look => {
                 if let Some(why) = wrong_counts(self.hosts[host as usize].last.as_ref(), &looked) {
                     return Err(self.fleet.failed(host, &why));
                 }
@@ -365,7 +367,7 @@ impl<'a, A: App> Processes<'a, A> {
                 self.fleet.looked(host, &traffic_of(&looked), looked.owed);
                 self.hosts[host as usize].last = Some(*looked);
             }
-            Told::Looked(_) => {
+            HostMessage::Looked(_) => {
                 return Err(self.fleet.failed(host, "it said counters that nobody asked for"));
             }
         }

@@ -56,8 +56,8 @@ pub(crate) struct Host<'a> {
     arrived: u64,
     /// Frames with cells, or with what hosts say about them.
     cell_frames: u64,
-    /// Bytes besides contents that were sent and received, as last told. The library counts the contents of a
-    /// frame before its bytes, and told counts never fall.
+    /// Bytes besides contents that were sent and received, as last reported. The library counts the contents of a
+    /// frame before its bytes, and reported counts never fall.
     control: [u64; 2],
 }
 
@@ -390,8 +390,8 @@ impl<'a> Host<'a> {
         let (payload_sent, payload_received) =
             (counted.copy_bytes_sent, counted.copy_bytes_received + cells.received_bytes);
         let control = [(counted.bytes_sent, payload_sent), (counted.bytes_received, payload_received)];
-        for (told, (bytes, payload)) in self.control.iter_mut().zip(control) {
-            *told = bytes.saturating_sub(payload).max(*told);
+        for (reported, (bytes, payload)) in self.control.iter_mut().zip(control) {
+            *reported = bytes.saturating_sub(payload).max(*reported);
         }
         let counters = match self.family {
             Family::Messages => json!({

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use samara_document::file;
 use samara_engine::Time;
-use samara_lab::processes::{Brief, Fleet, Order, Told};
+use samara_lab::processes::{Brief, Fleet, HostMessage, Order};
 use samara_lab::run::RunError;
 use samara_sim::HostStats;
 use serde::de::IgnoredAny;
@@ -41,15 +41,15 @@ impl Recorded {
                 let line = line.map_err(at)?;
                 let wrong =
                     |what: &str| TestbedError::Scenario(format!("{}:{number}: {what}", path.display()));
-                match serde_json::from_str::<Told<IgnoredAny, Value>>(&line) {
-                    Ok(Told::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
-                    Ok(Told::Frame(moved)) => lines.push((moved.at_ns, host, line)),
-                    Ok(Told::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
-                    Ok(Told::Ready { host: said }) if said == host && !is_ready => is_ready = true,
-                    Ok(Told::Ready { host: said }) => {
+                match serde_json::from_str::<HostMessage<IgnoredAny, Value>>(&line) {
+                    Ok(HostMessage::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
+                    Ok(HostMessage::Frame(moved)) => lines.push((moved.at_ns, host, line)),
+                    Ok(HostMessage::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
+                    Ok(HostMessage::Ready { host: said }) if said == host && !is_ready => is_ready = true,
+                    Ok(HostMessage::Ready { host: said }) => {
                         return Err(wrong(&format!("is of host {said}, expected host {host}")));
                     }
-                    Ok(Told::Synced(_)) => {}
+                    Ok(HostMessage::Synced(_)) => {}
                     Err(error) => return Err(wrong(&format!("is no line of a host: {error}"))),
                 }
             }
@@ -68,18 +68,18 @@ impl Recorded {
         Ok(Self { lines: lines.into(), looks, answers: VecDeque::new(), now: 0 })
     }
 
-    /// Returns the last counters that a host told until now, with what it noted since the last time.
+    /// Returns the last counters that a host reported until now, with what it noted since the last time.
     fn look(&mut self, host: u32) -> Option<Value> {
         let (own, read) = self.looks.get_mut(host as usize)?;
         let (first, every) = LOOKS_NS;
         let due = 1 + self.now.saturating_sub(first) / every;
         let until = (due as usize).clamp(1, own.len()).max(*read);
-        let late = own[*read..until].iter().filter_map(|told| told["looked"]["late_ns"].as_array());
+        let late = own[*read..until].iter().filter_map(|report| report["looked"]["late_ns"].as_array());
         let late: Vec<Value> = late.flatten().cloned().collect();
         *read = until;
-        let mut told = own[until - 1].clone();
-        told["looked"]["late_ns"] = late.into();
-        Some(told)
+        let mut report = own[until - 1].clone();
+        report["looked"]["late_ns"] = late.into();
+        Some(report)
     }
 }
 
@@ -132,8 +132,8 @@ impl Fleet for Recorded {
         let order: Order<IgnoredAny> =
             serde_json::from_str(line).map_err(|error| RunError::Failed(error.to_string()))?;
         let answer = match order {
-            Order::Sync(number) => serde_json::to_string(&Told::<(), ()>::Synced(number)).ok(),
-            Order::Look => self.look(host).map(|told| told.to_string()),
+            Order::Sync(number) => serde_json::to_string(&HostMessage::<(), ()>::Synced(number)).ok(),
+            Order::Look => self.look(host).map(|report| report.to_string()),
             // Commands that are known before the run are in the files of hosts.
             Order::Command { .. } if self.now == 0 => None,
             Order::Command { .. } => return Err(cannot("commanded")),

@@ -60,7 +60,7 @@ pub(super) enum Step {
     Finish(ConnectionId),
     /// The peer can be heard, or cannot be any more.
     Heard(bool),
-    /// The peer may have forgotten what it was told: tell it again on the open stream.
+    /// The peer may have forgotten what this node sent: send it again on the open stream.
     Repeat,
     /// Close the connection: too many streams began on it.
     GiveUp(ConnectionId),
