@@ -220,9 +220,9 @@ fn room_of_links<F: Frame>(links: &[Link<F>], world: &World<F>) -> impl Fn(PeerI
 pub(super) fn limit_of(dispatch: Dispatch, config: &SimConfig) -> Option<Box<Limit>> {
     let SimConfig { transport, nic, .. } = config;
     let is_behind = matches!(nic, NicDiscipline::FqCoDel(_) | NicDiscipline::DropTail(_));
-    let is_told = matches!(transport.control, Control::Tcp(_) | Control::Quic(_));
+    let is_acknowledged = matches!(transport.control, Control::Tcp(_) | Control::Quic(_));
     let is_direct = matches!(transport.connection, Connection::Direct);
-    let is_limited = is_behind && is_told && is_direct && dispatch == Dispatch::Node;
+    let is_limited = is_behind && is_acknowledged && is_direct && dispatch == Dispatch::Node;
     transport.limit.filter(|_| is_limited).map(|config| Box::new(Limit::new(config)))
 }
 

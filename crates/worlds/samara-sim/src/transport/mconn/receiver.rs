@@ -96,9 +96,9 @@ impl<F: Clone> Receiver<F> {
     /// Returns true if the window was half closed and is twice as wide now (`tcp_cleanup_rbuf` in
     /// Linux).
     fn window_opened(&self, transport: &Transport) -> bool {
-        let granted = self.edge.saturating_sub(self.tcp.next);
+        let announced = self.edge.saturating_sub(self.tcp.next);
         let (window, most) = self.window(transport);
-        2 * granted <= most && window > 0 && window >= 2 * granted
+        2 * announced <= most && window > 0 && window >= 2 * announced
     }
 }
 
