@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::application::Numbers;
 use crate::application::{
-    Blocks, CellPlan, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
+    Blocks, CellPlan, CellSettings, Command, Counts, Event, Node, Repairing, Spreading, cell_format, contents,
 };
-use crate::section::{Cells, Columns, CustodyPattern};
+use crate::section::{Columns, CustodyPattern};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
@@ -203,11 +203,6 @@ trait Planned: Spreading {
 
     /// Returns the encoding of frames without the segments in them.
     fn codec() -> impl FrameCodec<Self::Frame> + 'static;
-
-    /// Returns the worlds of the hosts.
-    fn worlds() -> Worlds<Host<Node<Self>>> {
-        Worlds::framed()
-    }
 }
 
 struct Planning<E: Spreading> {
@@ -223,7 +218,7 @@ impl Planned for GossipSub {
     fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
         let (scenario, workload) = (plan.scenario, plan.scenario.part::<Columns>());
         let software = Software::new(plan)?;
-        let blocks = Arc::new(Blocks::<Message>::new(workload, plan.payload_seed()));
+        let blocks = Arc::new(Blocks::<Message>::new(&workload.layout(), plan.payload_seed()));
         let schedule = software.current.publisher.schedule_publish.clone();
         let frame_bytes = least_frame_bytes(workload, &blocks);
         let publisher = workload.publisher;
@@ -269,10 +264,6 @@ impl Planned for GossipSub {
     fn codec() -> impl FrameCodec<RpcFrame> + 'static {
         Wire
     }
-
-    fn worlds() -> Worlds<Host<Node<Self>>> {
-        Worlds::libp2p()
-    }
 }
 
 impl Planned for Forest {
@@ -313,7 +304,7 @@ fn baseline<E: Spreading>(
         Err(error) => unreachable!("the configuration differs from a default in valid values only: {error}"),
     };
     Planning {
-        blocks: Arc::new(Blocks::new(workload, plan.payload_seed())),
+        blocks: Arc::new(Blocks::new(&workload.layout(), plan.payload_seed())),
         engine: Arc::new(engine),
         schedule,
         frame_bytes: workload.segment_bytes().into_iter().min().unwrap_or(0) as u32,
@@ -504,7 +495,7 @@ impl<E: Planned> Experiment for Publishing<E> {
         let validation = network.hosts.validation.clone();
         let stalled = scenario.network.stalled_periods.fraction();
         let shared = Arc::clone(&blocks);
-        let cells = CellPlan::new(workload, seed).map(Arc::new);
+        let cells = workload.cell_settings().and_then(|cells| CellPlan::new(cells, seed)).map(Arc::new);
         let exchanging = cells.clone().zip(upgraded(workload, nodes, seed));
         let faulty = workload.faulty(nodes, seed);
         let node = move |host: u32| {
@@ -702,7 +693,7 @@ fn brief_cells(plan: &CellPlan, host: u32, is_publisher: bool) -> Value {
         })
     });
     let blocks: Vec<Value> = blocks.collect();
-    let Cells { lookup_time, cell_time, .. } = plan.cells();
+    let CellSettings { lookup_time, cell_time, .. } = plan.cells();
     json!({ "blobs": plan.blobs(), "lookup_time": lookup_time, "cell_time": cell_time, "blocks": blocks })
 }
 

@@ -3,14 +3,13 @@
 //! | file | content |
 //! |---|---|
 //! | [`section`] | keys of `[columns]`, their checks, the built-in scenarios |
-//! | [`application`] | what runs on a host around its engine |
+//! | [`application`] | what runs on a host around its engine: the crate `samara-app-columns` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`], `bound` | from events to metrics |
 //! | `paths` | the way of each delivery, for `samara explain` |
 //! | `pages` | sections of a page of results |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
-pub mod application;
 mod bound;
 mod course;
 pub mod measure;
@@ -22,6 +21,7 @@ mod torture;
 
 pub use course::ColumnsMeasured;
 pub use metrics::{ColumnMetrics, ColumnsData, Slot};
+pub use samara_app_columns as application;
 pub use section::Columns;
 
 use samara_lab::family::Family;

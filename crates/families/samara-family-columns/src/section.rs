@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application::{CellSettings, Layout, PieceTopics, PushedCells};
 use samara_document::Inputs;
 use samara_document::study::withholding;
 use samara_document::table::read_pairs;
@@ -219,17 +220,6 @@ pub struct Pieces {
     pub id_size: Size,
 }
 
-/// The topics of pieces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PieceTopics {
-    /// One for all.
-    #[default]
-    Shared,
-    /// One for each.
-    Each,
-}
-
 impl Default for Pieces {
     fn default() -> Self {
         Self {
@@ -287,19 +277,6 @@ pub struct Cells {
     /// Time to verify the proof of a cell, one cell after the other. Default: "0.12 ms" (rust-eth-kzg: 12
     /// ms for 128 cells; c-kzg: 19.6 ms).
     pub cell_time: Span,
-}
-
-/// The cells that a publisher sends without being asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PushedCells {
-    /// None: only the header.
-    None,
-    /// Those of blobs that no mempool has.
-    #[default]
-    Private,
-    /// All cells.
-    All,
 }
 
 impl Default for Cells {
@@ -396,6 +373,32 @@ impl Default for Repair {
 }
 
 impl Columns {
+    /// Returns what the blocks consist of.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            columns: self.count,
+            rows: self.rows,
+            pieces: self.pieces.as_ref().map(|pieces| pieces.topics),
+            segment_bytes: self.segment_bytes(),
+            sent: self.sent(),
+            slots: self.slots,
+        }
+    }
+
+    /// Returns how nodes exchange cells; `None` if they do not.
+    pub fn cell_settings(&self) -> Option<CellSettings> {
+        let cells = self.cells.as_ref()?;
+        Some(CellSettings {
+            blobs: self.blobs,
+            slots: self.slots,
+            private_blobs: cells.private_blobs(self.blobs),
+            chance_of_miss: cells.chance_of_miss(self.blobs),
+            push: cells.push,
+            lookup_time: cells.lookup_time,
+            cell_time: cells.cell_time,
+        })
+    }
+
     /// Returns the deadline of the last block, as a time of the run.
     fn end(&self) -> Span {
         let Self { warm_up, slots, slot_interval, deadline, .. } = self;

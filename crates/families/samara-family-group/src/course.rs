@@ -449,7 +449,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
     }
 
     fn worlds() -> Worlds<GroupMember<B>> {
-        Worlds::framed()
+        B::worlds()
     }
 
     fn start(&mut self, commands: &mut Commands<GroupMember<B>>) {

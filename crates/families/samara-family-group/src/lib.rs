@@ -3,13 +3,12 @@
 //! | file | content |
 //! |---|---|
 //! | [`section`] | keys of `[group]`, their checks, the built-in scenarios |
-//! | [`application`] | what runs on a host around its engine |
+//! | [`application`] | what runs on a host around its engine: the crate `samara-app-group` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`metrics`], `outcome` | from events to metrics |
 //! | `pages` | sections of a page of results |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
-pub mod application;
 mod course;
 pub mod metrics;
 mod outcome;
@@ -20,6 +19,7 @@ mod torture;
 pub use course::{GroupMeasured, MemberOutcomes, Suspicion};
 pub use metrics::{GatewayFigures, GroupBytes, GroupMetrics};
 pub use outcome::{GroupData, MemberRow};
+pub use samara_app_group as application;
 pub use section::Group;
 
 use samara_lab::family::Family;

@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use samara_document::Network;
 
+use crate::application::HEADER_BYTES;
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, PartType, ProtocolKind};
 use samara_scenario::keep_one;
 use samara_scenario::{Checks, Scenario, TransportKind};
-
-/// Bytes at the start of a message that identify it, and so its minimum size.
-pub const HEADER_BYTES: usize = 20;
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "group",

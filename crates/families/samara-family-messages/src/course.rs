@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::application::{
     BaselineMember, BaselineStream, Counts, Event, GossipMember, GossipStream, Member, Publish, TOPIC,
+    gossip_worlds, plumtree_worlds, pubsub_worlds,
 };
 use samara_baselines::{Baseline, Common, ConfigError, Plumtree, PubSub, Topic};
 use samara_engine::{Engine, Frame, NodeRng, Outbox, Purpose, Time};
@@ -185,9 +186,7 @@ trait Planned: Member {
     fn codec() -> FramesCodec<Self::Engine>;
 
     /// Returns the worlds of the hosts.
-    fn worlds() -> Worlds<Host<Self>> {
-        Worlds::framed()
-    }
+    fn worlds() -> Worlds<Host<Self>>;
 }
 
 type Members<M> = NodeFactory<Host<M>>;
@@ -231,7 +230,7 @@ impl Planned for GossipMember {
     }
 
     fn worlds() -> Worlds<Host<Self>> {
-        Worlds::libp2p()
+        gossip_worlds()
     }
 }
 
@@ -246,6 +245,10 @@ impl Planned for BaselineMember<Plumtree> {
 
     fn codec() -> FramesCodec<Plumtree> {
         Arc::new(Postcard)
+    }
+
+    fn worlds() -> Worlds<Host<Self>> {
+        plumtree_worlds()
     }
 }
 
@@ -264,6 +267,10 @@ impl Planned for BaselineMember<PubSub> {
 
     fn codec() -> FramesCodec<PubSub> {
         Arc::new(Postcard)
+    }
+
+    fn worlds() -> Worlds<Host<Self>> {
+        pubsub_worlds()
     }
 }
 

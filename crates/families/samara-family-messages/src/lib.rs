@@ -3,13 +3,12 @@
 //! | file | content |
 //! |---|---|
 //! | [`section`] | keys of `[messages]`, their checks, the built-in scenarios |
-//! | [`application`] | what runs on a host around its engine |
+//! | [`application`] | what runs on a host around its engine: the crate `samara-app-messages` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`] | from events to metrics |
 //! | `pages` | sections of a page of results |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
-pub mod application;
 mod course;
 pub mod measure;
 pub mod metrics;
@@ -19,6 +18,7 @@ mod torture;
 
 pub use course::{MessagesMeasured, Plan};
 pub use metrics::{MessageMetrics, MessagesData};
+pub use samara_app_messages as application;
 pub use section::Messages;
 
 use samara_lab::family::Family;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::application::Shared;
-use crate::section::{CostsKind, Mix, PhaseCosts, WorkKind, wants_costs};
+use crate::application::WorkKind;
+use crate::section::{self, CostsKind, Mix, PhaseCosts, wants_costs};
 use samara_document::{Inputs, ScenarioError};
 use samara_engine::units::Span;
 use samara_mix::Group;
@@ -70,7 +70,7 @@ fn times_of(group: Group) -> Result<PhaseCosts, ScenarioError> {
     }
     let options = RunOptions::new(1, &loaded.inputs);
     let failed = |error: RunError| ScenarioError::one("mix.costs", error.to_string());
-    let mut shared = Shared::of(point, false);
+    let mut shared = section::shared(point, false);
     shared.took = Some(Default::default());
     let shared = Arc::new(shared);
     let planned = Course::planned(point, options, |plan| Ok(Teams::new(plan, Arc::clone(&shared))));

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::application::codec::Wire;
-use crate::application::{Act, Costs, Host, RoundEvent, Shared};
-use crate::section::Mix;
+use crate::application::{self, Act, Costs, Host, RoundEvent, Shared};
+use crate::section::{self, Mix};
 use samara_engine::Time;
 use samara_hosts::Worlds;
 use samara_mix::{Config, Ignored, MixFrame, Parameters};
@@ -257,7 +257,7 @@ impl Experiment for Teams {
                 "real networks have all mechanisms; set it to false, or use samara run",
             );
         }
-        let mut shared = Shared::of(network.point, network.in_processes);
+        let mut shared = section::shared(network.point, network.in_processes);
         if network.is_instant {
             shared.costs = Costs::default();
         }
@@ -279,7 +279,7 @@ impl Experiment for Teams {
     }
 
     fn worlds() -> Worlds<Host> {
-        Worlds::grpc()
+        application::worlds()
     }
 
     fn step(&mut self, world: &mut dyn World<Host>) -> Result<Step, RunError> {

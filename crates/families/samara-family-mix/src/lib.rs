@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`section`] | keys of `[mix]`, their checks, the built-in scenarios |
-//! | [`application`] | what runs on a host around its engine |
+//! | [`application`] | what runs on a host around its engine: the crate `samara-app-mix` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`], `outcome`, `bound` | from events to metrics |
 //! | `paths` | the way of each batch, for `samara explain` |
@@ -11,7 +11,6 @@
 //! | `pages` | sections of a page of results |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
-pub mod application;
 mod bound;
 pub mod calibrate;
 mod course;
@@ -26,6 +25,7 @@ mod torture;
 pub use course::{FaultWindow, Mechanism, MixMeasured, ProcessorLook};
 pub use metrics::{MixMetrics, mix_metrics};
 pub use outcome::MixData;
+pub use samara_app_mix as application;
 pub use section::Mix;
 
 use samara_lab::family::{Calibration, Family, Runs};

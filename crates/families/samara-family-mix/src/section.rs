@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use samara_engine::units::{Share, Span};
-use samara_mix::{Config, Group, Job, Parameters, Phase, ResultShape};
+use samara_mix::{Config, Group, Parameters, ResultShape};
 use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application::{Costs, Pacing, Shared, WorkKind};
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
-use samara_scenario::{Checks, Loaded, Scenario, TransportKind, is_default};
+use samara_scenario::{Checks, Loaded, Point, Scenario, TransportKind, is_default};
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "mix",
@@ -138,70 +139,18 @@ pub enum CostsKind {
 
 pub type PhaseCosts = BTreeMap<WorkKind, Span>;
 
-samara_engine::names! {
-    /// Kinds of work that take different times on a core.
-    #[derive(Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "snake_case")]
-    pub enum WorkKind {
-        /// Drawing the secrets of a round.
-        Generate = "generate",
-        /// Computing one part of the team's key.
-        Share = "share",
-        /// Decryption in the precomputation.
-        PrecomputeDecrypt = "precompute_decrypt",
-        /// Permutation in the precomputation.
-        PrecomputePermute = "precompute_permute",
-        /// Removing the share of the key.
-        Reveal = "reveal",
-        /// Decryption in real time.
-        Decrypt = "decrypt",
-        /// Permutation in real time.
-        Permute = "permute",
-        /// Permutation in real time at the last node, which also identifies the payloads.
-        PermuteLast = "permute_last",
-        /// Reading a slot that has arrived from another node, before its phase: one message after
-        /// another, beside the cores. A unary message is read once it is complete.
-        Receive = "receive",
-    }
-}
-
-impl WorkKind {
-    pub fn of(job: &Job) -> Self {
-        match job.phase() {
-            None if job.is_share() => Self::Share,
-            None => Self::Generate,
-            Some(Phase::PrecomputeDecrypt) => Self::PrecomputeDecrypt,
-            Some(Phase::PrecomputePermute) => Self::PrecomputePermute,
-            Some(Phase::Reveal) => Self::Reveal,
-            Some(Phase::Decrypt) => Self::Decrypt,
-            Some(Phase::Permute | Phase::Result) if job.is_last() => Self::PermuteLast,
-            Some(Phase::Permute | Phase::Result) => Self::Permute,
-        }
-    }
-
-    /// The time on one core of an AMD EPYC, from `cargo bench -p samara-mix`
-    /// (`docs/protocols/mix.md`). The time of permutation is split by the number of products, 2 per
-    /// slot and 6 at the last node. The time of drawing secrets comes from `mix.costs =
-    /// "measured"`.
-    pub fn documented(self, group: Group) -> Duration {
-        // In the 4096-bit group a product with twice as many words takes four times as long. Long
-        // exponents are twice as long, and short ones have 320 bits instead of 256.
-        let (nanos, factor) = match self {
-            Self::Generate => (140_000, 4.0),
-            Self::Share => (4_700_000, 4.0 * 2.0),
-            Self::PrecomputeDecrypt | Self::PrecomputePermute => (530_000, 4.0 * 320.0 / 256.0),
-            Self::Reveal => (1_270_000, 4.0 * 320.0 / 256.0),
-            Self::Decrypt => (8_900, 4.0),
-            Self::Permute => (4_000, 4.0),
-            Self::PermuteLast => (11_800, 4.0),
-            // Links carry slots as they are; real nodes need below 1 us.
-            Self::Receive => (0, 1.0),
-        };
-        Duration::from_nanos(nanos).mul_f64(if group == Group::Modp4096 { factor } else { 1.0 })
-    }
-}
-
 impl Mix {
+    /// Returns the time that each kind of work takes, on the fraction of a core that a node has. Kinds
+    /// that the scenario does not state have their documented times.
+    pub fn costs(&self) -> Costs {
+        let part = self.processor.fraction();
+        Costs::new(|kind| {
+            let time =
+                self.cpu.get(&kind).map_or_else(|| kind.documented(self.group), |span| span.duration());
+            if part == 1.0 { time } else { time.div_f64(part) }
+        })
+    }
+
     /// Number of rounds that are precomputed before the first payloads arrive.
     pub fn stock(&self) -> u32 {
         self.stock.unwrap_or(self.rounds)
@@ -297,5 +246,29 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
             }
         };
         checks.wrong(&key, format!("found {}, expected {}", error.found, error.expected));
+    }
+}
+
+/// Returns the state of a run that its hosts share. The hosts of a real run are processes, each with a
+/// state of its own.
+pub fn shared(point: &Point, is_real: bool) -> Shared {
+    let mix: &Mix = point.scenario.part();
+    let pacing = Pacing { pause: mix.pause.duration(), is_paced: mix.interval.nanos() > 0 };
+    Shared::new(config(&point.scenario), mix.costs(), pacing, (point.seed, is_real))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_work_come_from_the_scenario_or_the_documentation() {
+        let mut mix = Mix::default();
+        mix.cpu.insert(WorkKind::Decrypt, Span::parse("210 us").unwrap());
+        let costs = mix.costs();
+        assert_eq!(costs.time(WorkKind::Decrypt), Duration::from_micros(210));
+        assert!(costs.time(WorkKind::Reveal) > Duration::from_micros(1_000));
+        mix.group = Group::Modp4096;
+        assert!(mix.costs().time(WorkKind::Reveal) > costs.time(WorkKind::Reveal));
     }
 }

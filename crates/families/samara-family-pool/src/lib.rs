@@ -3,13 +3,12 @@
 //! | file | content |
 //! |---|---|
 //! | [`section`] | keys of `[pool]`, their checks, the built-in scenarios |
-//! | [`application`] | what runs on a host around its engine |
+//! | [`application`] | what runs on a host around its engine: the crate `samara-app-pool` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`], `outcome` | from events to metrics |
 //! | `pages` | sections of a page of results |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
-pub mod application;
 mod course;
 pub mod measure;
 pub mod metrics;
@@ -21,6 +20,7 @@ mod torture;
 pub use course::{BlockRow, Totals, TransactionsMeasured};
 pub use metrics::{TransactionBytes, TransactionMetrics, transaction_metrics};
 pub use outcome::PoolData;
+pub use samara_app_pool as application;
 pub use section::Transactions;
 
 use samara_lab::family::{Family, Runs};

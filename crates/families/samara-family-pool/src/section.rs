@@ -11,13 +11,11 @@ use samara_sim::{ChannelConfig, Connection, Flush, Framing, MConnectionConfig, T
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application::{Adversary, HEADER_BYTES};
 use samara_scenario::Arrivals;
 use samara_scenario::family::{FamilySpec, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind};
 use samara_scenario::keep_one;
 use samara_scenario::{Checks, FlushSpec, Scenario, TransportKind};
-
-/// Bytes at the start of every transaction, and so its minimum size.
-pub const HEADER_BYTES: usize = 24;
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "pool",
@@ -193,22 +191,6 @@ pub struct CatGroup {
     pub adversary: Option<Adversary>,
     /// Number of hostile actions per second. Default: 100.
     pub rate: Option<f64>,
-}
-
-/// Behaviours of hostile nodes. They submit and forward nothing, and metrics exclude them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Adversary {
-    /// Announce every transaction that they learn of immediately, and never deliver it.
-    Silent,
-    /// As `silent`, but answer requests with garbage.
-    Garbage,
-    /// Send unrequested bodies: garbage, and known transactions.
-    Pusher,
-    /// Request everything from all peers repeatedly.
-    Greedy,
-    /// Announce transactions that do not exist.
-    Announcer,
 }
 
 /// The configuration of nodes in no group. It reports no events that are only counted.

@@ -2,8 +2,8 @@
 
 use samara_family_mix::FAMILY;
 use samara_family_mix::MixData;
+use samara_family_mix::application::WorkKind;
 use samara_family_mix::section::Mix;
-use samara_family_mix::section::WorkKind;
 use samara_lab::results::Outcome;
 use samara_lab::run::{Progress, RunOptions, run};
 use samara_mix::{Cause, Mark, Phase};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::application::codec::Wire;
-use crate::application::{Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
+use crate::application::{self, Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{CatFrame, Metrics, Misbehaviour};
 use samara_engine::{NodeRng, Purpose, Time};
@@ -346,7 +346,7 @@ impl Experiment for Pooling {
     }
 
     fn worlds() -> Worlds<Node> {
-        Worlds::cometbft()
+        application::worlds()
     }
 
     fn step(&mut self, world: &mut dyn World<Node>) -> Result<Step, RunError> {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::application::Adversary;
 use crate::application::{Honest, Hostile, Ledger, Node, signer};
-use crate::section::{self, Adversary, Transactions};
+use crate::section::{self, Transactions};
 use samara_cat::config::Parameters;
 use samara_cat::pool::Signer;
 use samara_cat::{Cat, Config, Preset};

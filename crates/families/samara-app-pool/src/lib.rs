@@ -1,7 +1,7 @@
 //! Nodes of an experiment with pools: transactions, the application behind a pool, and honest and
 //! hostile nodes.
 
-pub(crate) mod codec;
+pub mod codec;
 #[cfg(test)]
 mod encoding;
 mod hostile;
@@ -10,18 +10,21 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::section::HEADER_BYTES;
 use bytes::Bytes;
 use samara_cat::pool::{Admission, Application, CheckKind, PoolMetrics, Signer, Verdict};
 use samara_cat::wire::Member;
 use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Misbehaviour, Transaction, TxKey, WithCat};
 use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
+use samara_hosts::Worlds;
 use samara_sim::{App, Contents, Items};
 use serde::{Deserialize, Serialize};
 
 use samara_sim::Neighbours;
 
-pub use hostile::Hostile;
+/// Bytes at the start of every transaction, and so its minimum size.
+pub const HEADER_BYTES: usize = 24;
+
+pub use hostile::{Adversary, Hostile};
 
 // ---- transactions ----
 
@@ -477,6 +480,11 @@ fn node_event(event: Event, neighbours: &Neighbours) -> Option<NodeEvent> {
         Event::Misbehaved { why, .. } => NodeEvent::Misbehaved(why),
         _ => return None,
     })
+}
+
+/// Returns the worlds of hosts.
+pub fn worlds() -> Worlds<Node> {
+    Worlds::cometbft()
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Frames, commands, events and counters come back from their encodings.
+
 use samara_engine::{PeerIdentity, Shape};
 use samara_lab::testing::{bytes, frames_survive, survives};
 use samara_ring::daisychain::DaisyFrame;

@@ -2,32 +2,66 @@
 
 use std::sync::Arc;
 
-use crate::section::{Cells, Columns, PushedCells};
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use samara_engine::hostile::Misconduct;
 use samara_engine::outbox::Schedule;
+use samara_engine::units::Span;
 use samara_engine::{Context, NodeRng, PeerId, Purpose, TimerToken, Topic, derive_seed};
 use samara_gossipsub::partial::ethereum::{self, PART_BYTES, PartialColumns};
 use samara_gossipsub::partial::{Bits, Content, Format};
 use samara_gossipsub::rpc::{Message, Partial, Rpc, RpcFrame};
 use samara_gossipsub::{Acceptance, Event as GossipEvent, GossipSub};
 use samara_sim::{Items, Neighbours};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Arrival, Blocks, Event, SegmentId, Spreading};
+use samara_hosts::Worlds;
 use samara_pubsub::frames::names;
-use samara_pubsub::host::{AppCx, Work};
+use samara_pubsub::host::{AppCx, Host, Work};
 
 /// Fires when a node has looked up the blobs of a slot, whose number is added.
 const LOOKED_UP: u64 = TimerToken::WRAPPER + (1 << 32);
 /// Fires when whole columns have arrived that other nodes may want in cells.
 const WHOLE: TimerToken = TimerToken(LOOKED_UP + (1 << 32));
 
+/// The cells that a publisher sends without being asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PushedCells {
+    /// None: only the header.
+    None,
+    /// Those of blobs that no mempool has.
+    #[default]
+    Private,
+    /// All cells.
+    All,
+}
+
+/// How nodes exchange the cells of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellSettings {
+    /// Number of blobs of a block.
+    pub blobs: u32,
+    /// Number of blocks.
+    pub slots: u32,
+    /// Number of blobs of a block that no mempool has.
+    pub private_blobs: u32,
+    /// The chance that a node lacks a blob that some mempools have.
+    pub chance_of_miss: f64,
+    /// The cells that a publisher sends unrequested.
+    pub push: PushedCells,
+    /// Time to look up the blobs of a block in the mempool.
+    pub lookup_time: Span,
+    /// Time to verify the proof of a cell.
+    pub cell_time: Span,
+}
+
 /// The blobs and groups of a run, which all nodes share.
 #[derive(Debug)]
 pub struct CellPlan {
-    cells: Cells,
-    blobs: u32,
+    cells: CellSettings,
     seed: u64,
     /// The id of each slot's groups, and the blobs of the slot that no mempool has.
     slots: Vec<(Bytes, Bits)>,
@@ -45,9 +79,8 @@ pub fn cell_format() -> PartialColumns {
 
 impl CellPlan {
     /// Draws the blobs that no mempool has.
-    pub fn new(workload: &Columns, seed: u64) -> Option<Self> {
-        let cells = workload.cells.clone()?;
-        let blobs = workload.blobs;
+    pub fn new(cells: CellSettings, seed: u64) -> Option<Self> {
+        let blobs = cells.blobs;
         let slot = |slot: u32| {
             let mut rng = NodeRng::new(seed, u64::MAX - 3 - u64::from(slot), Purpose::Workload);
             let mut root = [0; 32];
@@ -55,15 +88,15 @@ impl CellPlan {
             let mut numbers: Vec<u32> = (0..blobs).collect();
             rng.shuffle(&mut numbers);
             let mut private = Bits::new(blobs);
-            let count = cells.private_blobs(blobs) as usize;
+            let count = cells.private_blobs as usize;
             numbers.iter().take(count).for_each(|blob| private.insert(*blob));
             (PartialColumns::FULU.group(u64::from(slot), &root), private)
         };
-        let slots: Vec<(Bytes, Bits)> = (0..workload.slots).map(slot).collect();
+        let slots: Vec<(Bytes, Bits)> = (0..cells.slots).map(slot).collect();
         let by_group = slots.iter().map(|(group, _)| group.clone()).zip(0..).collect();
         let (header, format) = (ethereum::header(blobs), cell_format());
         let cell = format.shared.clone()?;
-        Some(Self { cells, blobs, seed, slots, by_group, header, format, cell })
+        Some(Self { cells, seed, slots, by_group, header, format, cell })
     }
 
     /// Returns the id of the groups of each slot.
@@ -74,29 +107,29 @@ impl CellPlan {
     /// Returns the blobs of a slot whose cells the publisher sends without being asked.
     pub fn pushed(&self, slot: u32) -> Bits {
         match self.cells.push {
-            PushedCells::None => Bits::new(self.blobs),
+            PushedCells::None => Bits::new(self.cells.blobs),
             PushedCells::Private => self.slots[slot as usize].1.clone(),
-            PushedCells::All => Bits::all(self.blobs),
+            PushedCells::All => Bits::all(self.cells.blobs),
         }
     }
 
     /// Returns the blobs of a slot that a host has in its mempool.
     pub fn mempool(&self, host: u32, slot: u32) -> Bits {
         let (_, private) = &self.slots[slot as usize];
-        let chance = self.cells.chance_of_miss(self.blobs);
+        let chance = self.cells.chance_of_miss;
         let seed = derive_seed(self.seed, u64::from(host) << 32 | u64::from(slot), Purpose::Workload);
         let mut rng = NodeRng::new(seed, 0, Purpose::Workload);
-        (0..self.blobs).filter(|blob| !rng.chance(chance) && !private.contains(*blob)).collect()
+        (0..self.cells.blobs).filter(|blob| !rng.chance(chance) && !private.contains(*blob)).collect()
     }
 
-    /// Returns the keys of the scenario.
-    pub const fn cells(&self) -> &Cells {
+    /// Returns how nodes exchange the cells.
+    pub const fn cells(&self) -> &CellSettings {
         &self.cells
     }
 
     /// Returns the number of blobs of a block.
     pub const fn blobs(&self) -> u32 {
-        self.blobs
+        self.cells.blobs
     }
 
     fn parts(&self, blobs: impl Iterator<Item = u32>) -> Vec<(u32, Bytes)> {
@@ -243,7 +276,7 @@ impl Spreading for GossipSub {
         cells.headers.insert(slot, PeerId(0));
         cells.complete.extend(node.shared.of_slot(slot));
         for topic in &node.shared.topics {
-            let content = plan.content(0..plan.blobs, true, push.clone());
+            let content = plan.content(0..plan.cells.blobs, true, push.clone());
             provide(&mut node.engine, topic, group, content, cx);
         }
         let message = |column: SegmentId| Arc::clone(&node.shared.messages[column as usize]);
@@ -291,7 +324,7 @@ impl Spreading for GossipSub {
             for (column, from) in std::mem::take(&mut cells.whole) {
                 let (slot, segment) = (column / node.shared.count(), column % node.shared.count());
                 let topic = &node.shared.topics[segment as usize];
-                let content = plan.content(0..plan.blobs, true, Bits::default());
+                let content = plan.content(0..plan.cells.blobs, true, Bits::default());
                 provide(&mut node.engine, topic, &plan.slots[slot as usize].0, content, cx);
                 node.look_up(slot, from, cx);
             }
@@ -361,6 +394,10 @@ impl Spreading for GossipSub {
             GossipEvent::Lost(_) => Arrival::Lost,
             _ => Arrival::Other,
         }
+    }
+
+    fn worlds() -> Worlds<Host<Node>> {
+        Worlds::libp2p()
     }
 }
 

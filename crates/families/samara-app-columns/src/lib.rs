@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::section::{Columns, PieceTopics};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_baselines::{Baseline, Event as BaselineEvent, Forest, PubSub};
@@ -19,13 +18,15 @@ use samara_engine::{
 };
 use samara_gossipsub::rpc::{Message, MessageId};
 use samara_gossipsub::{GossipSub, Piece};
+use samara_hosts::Worlds;
 use samara_sim::{Contents, Items, Neighbours};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use samara_pubsub::frames::{Carries, payload};
-use samara_pubsub::host::{AppCx, EngineCx, Processor, VALIDATED, Workload};
+use samara_pubsub::host::{AppCx, EngineCx, Host, Processor, VALIDATED, Workload};
 
-pub use cells::{CellPlan, cell_format, cell_item, header_item};
+pub use cells::{CellPlan, CellSettings, PushedCells, cell_format, cell_item, header_item};
 pub use numbers::Numbers;
 
 /// The number of a segment in its run: the slot times the number of segments of a block, plus the
@@ -38,6 +39,34 @@ fn random_bytes(count: u64, rng: &mut NodeRng) -> Vec<u8> {
         word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
     }
     data
+}
+
+/// The topics of pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PieceTopics {
+    /// One for all.
+    #[default]
+    Shared,
+    /// One for each.
+    Each,
+}
+
+/// What the blocks of a run consist of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of columns of a block, or of the pieces that a node needs.
+    pub columns: u32,
+    /// Number of rows of a block that travel as segments.
+    pub rows: u32,
+    /// The topics of pieces; `None` for columns and rows.
+    pub pieces: Option<PieceTopics>,
+    /// Bytes of each segment of a block.
+    pub segment_bytes: Vec<u64>,
+    /// Number of the first segments of a block, which the publisher sends.
+    pub sent: u32,
+    /// Number of blocks.
+    pub slots: u32,
 }
 
 /// The blocks that all nodes of a run share, with messages in the form of an engine.
@@ -94,18 +123,19 @@ impl Segment for samara_baselines::Message {
 impl<M: Segment> Blocks<M> {
     /// Creates the topics, and the slots' blocks of segments with random payloads of this seed; without
     /// one, payloads are the numbers of segments, which programs of others can make, too.
-    pub fn new(workload: &Columns, seed: Option<u64>) -> Self {
+    pub fn new(layout: &Layout, seed: Option<u64>) -> Self {
         // Real topic names of Ethereum (consensus-specs fulu/p2p-interface.md): their length is on
         // the wire. Rows have no name there; theirs has the same form.
         let topic = |kind: &str, number: u32| {
             Topic::new(&format!("/eth2/00000000/data_{kind}_sidecar_{number}/ssz_snappy"))
         };
-        let columns = (0..workload.count).map(|column| topic("column", column));
-        let topics: Vec<Topic> = match &workload.pieces {
-            None => columns.chain((0..workload.rows).map(|row| topic("row", row))).collect(),
-            Some(pieces) => {
-                let is_shared = pieces.topics == PieceTopics::Shared;
-                (0..workload.segments()).map(|at| topic("piece", if is_shared { 0 } else { at })).collect()
+        let columns = (0..layout.columns).map(|column| topic("column", column));
+        let topics: Vec<Topic> = match layout.pieces {
+            None => columns.chain((0..layout.rows).map(|row| topic("row", row))).collect(),
+            Some(topics) => {
+                let shared = topics == PieceTopics::Shared;
+                let all = 0..layout.segment_bytes.len() as u32;
+                all.map(|at| topic("piece", if shared { 0 } else { at })).collect()
             }
         };
         let index = if topics.iter().skip(1).any(|topic| *topic == topics[0]) {
@@ -114,19 +144,19 @@ impl<M: Segment> Blocks<M> {
             topics.iter().cloned().zip(0..).collect()
         };
         let mut rng = seed.map(|seed| NodeRng::new(seed, u64::MAX, Purpose::Workload));
-        let bytes = workload.segment_bytes();
-        let segments = (0..workload.slots).flat_map(|_| topics.iter().zip(&bytes)).zip(0..);
+        let bytes = &layout.segment_bytes;
+        let segments = (0..layout.slots).flat_map(|_| topics.iter().zip(bytes)).zip(0..);
         let messages = segments
             .map(|((topic, bytes), number)| {
                 let mut data = match &mut rng {
                     Some(rng) => random_bytes(*bytes, rng),
                     None => payload(number, *bytes),
                 };
-                if workload.pieces.is_some() {
+                if layout.pieces.is_some() {
                     let (slot, at) = (number / topics.len() as u32, number % topics.len() as u32);
                     let piece = Piece {
                         payload: u64::from(slot),
-                        needed: workload.count as u16,
+                        needed: layout.columns as u16,
                         total: topics.len() as u16,
                     };
                     data[..Piece::HEADER_BYTES].copy_from_slice(&piece.header(at as u16));
@@ -134,7 +164,7 @@ impl<M: Segment> Blocks<M> {
                 Arc::new(M::new(topic, number, data.into()))
             })
             .collect();
-        Self { topics, index, messages, sent: workload.sent() }
+        Self { topics, index, messages, sent: layout.sent }
     }
 }
 
@@ -318,6 +348,9 @@ pub trait Spreading:
     }
 
     fn arrival(event: Self::Event, is_instant: bool) -> Arrival<Self::Message>;
+
+    /// Returns the worlds of hosts with this protocol.
+    fn worlds() -> Worlds<Host<Node<Self>>>;
 }
 
 /// Returns a function that returns the segments in a frame, and the cells with a plan.
@@ -381,6 +414,10 @@ macro_rules! baselines {
                     BaselineEvent::Lost(_) => Arrival::Lost,
                     BaselineEvent::Published(_) | BaselineEvent::Refused(_) => Arrival::Other,
                 }
+            }
+
+            fn worlds() -> Worlds<Host<Node<Self>>> {
+                Worlds::framed()
             }
         }
     )*};

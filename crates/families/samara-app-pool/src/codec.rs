@@ -6,7 +6,7 @@ use samara_engine::{FrameCodec, Reader, write_part};
 
 /// Encodes frames as on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wire;
+pub struct Wire;
 
 // Frames come from the same program, so no limit ever applies.
 const UNLIMITED: samara_cat::wire::Limits = samara_cat::wire::Limits {

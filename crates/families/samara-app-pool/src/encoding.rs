@@ -1,3 +1,5 @@
+//! Frames, commands, events and counters come back from their encodings.
+
 use samara_cat::pool::{Cause, Signer};
 use samara_cat::wire::{
     Bundle, CompactBlock, KeyList, Kind, Member, PushedBy, SeenDetails, SeenKeys, SeenTx,

@@ -1,7 +1,7 @@
 //! Nodes that mix batches, each with a processor and a sender that always has payloads, and their
 //! scheduler.
 
-pub(crate) mod codec;
+pub mod codec;
 #[cfg(test)]
 mod encoding;
 
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::section::WorkKind;
 use samara_engine::{Context, Engine, Input, NodeRng, Outbox, PeerId, Purpose, Time, TimerToken};
+use samara_hosts::Worlds;
 use samara_mix::{
     Batch, Command, Config, Done, Event, Failure, Group, Job, Mark, Metrics, Mix, MixFrame, Node, Outcome,
     Phase, Plan, RoundState, Scheduler, Secret, Sender, SenderId, WithMix,
 };
-use samara_scenario::Point;
 use samara_sim::{App, Work};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const DONE: TimerToken = TimerToken(TimerToken::WRAPPER);
@@ -31,7 +31,7 @@ const READ: TimerToken = TimerToken(TimerToken::WRAPPER + 2);
 pub enum Act {
     /// Starts handing in batches.
     Begin,
-    /// Hands in a batch for a round, with [`Mix::interval`](crate::section::Mix::interval).
+    /// Hands in a batch for a round, with `mix.interval`.
     Submit(u64),
     /// A thread of a real host has done a job.
     #[serde(skip)]
@@ -90,6 +90,15 @@ pub struct WorkSpan {
     pub to: u64,
 }
 
+/// When batches are handed in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacing {
+    /// Time from the end of a round at its first node until the next batch.
+    pub pause: Duration,
+    /// Whether the run says when each batch is handed in.
+    pub is_paced: bool,
+}
+
 /// State of a run that outlives its processes.
 #[derive(Debug)]
 pub struct Shared {
@@ -111,19 +120,17 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Creates the state of a pool and its scheduler at the start of a run. The scenario must be
+    /// Creates the state of a pool and its scheduler at the start of a run. The configuration must be
     /// valid. The hosts of a real run are processes, each with a state of its own.
-    pub fn of(point: &Point, is_real: bool) -> Self {
-        let (config, mix) =
-            (crate::section::config(&point.scenario), point.scenario.part::<crate::section::Mix>());
+    pub fn new(config: Config, costs: Costs, pacing: Pacing, (seed, is_real): (u64, bool)) -> Self {
         let hosts = 0..=config.pool.len();
         let zeros = || hosts.clone().map(|_| AtomicU64::new(0)).collect();
         Self {
-            costs: Costs::of(mix),
-            pause: mix.pause.duration(),
-            is_paced: mix.interval.nanos() > 0,
+            costs,
+            pause: pacing.pause,
+            is_paced: pacing.is_paced,
             is_real,
-            seed: point.seed,
+            seed,
             lives: zeros(),
             floors: zeros(),
             took: None,
@@ -371,20 +378,77 @@ impl Engine for Host {
     }
 }
 
+samara_engine::names! {
+    /// Kinds of work that take different times on a core.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WorkKind {
+        /// Drawing the secrets of a round.
+        Generate = "generate",
+        /// Computing one part of the team's key.
+        Share = "share",
+        /// Decryption in the precomputation.
+        PrecomputeDecrypt = "precompute_decrypt",
+        /// Permutation in the precomputation.
+        PrecomputePermute = "precompute_permute",
+        /// Removing the share of the key.
+        Reveal = "reveal",
+        /// Decryption in real time.
+        Decrypt = "decrypt",
+        /// Permutation in real time.
+        Permute = "permute",
+        /// Permutation in real time at the last node, which also identifies the payloads.
+        PermuteLast = "permute_last",
+        /// Reading a slot that has arrived from another node, before its phase: one message after
+        /// another, beside the cores. A unary message is read once it is complete.
+        Receive = "receive",
+    }
+}
+
+impl WorkKind {
+    pub fn of(job: &Job) -> Self {
+        match job.phase() {
+            None if job.is_share() => Self::Share,
+            None => Self::Generate,
+            Some(Phase::PrecomputeDecrypt) => Self::PrecomputeDecrypt,
+            Some(Phase::PrecomputePermute) => Self::PrecomputePermute,
+            Some(Phase::Reveal) => Self::Reveal,
+            Some(Phase::Decrypt) => Self::Decrypt,
+            Some(Phase::Permute | Phase::Result) if job.is_last() => Self::PermuteLast,
+            Some(Phase::Permute | Phase::Result) => Self::Permute,
+        }
+    }
+
+    /// The time on one core of an AMD EPYC, from `cargo bench -p samara-mix`
+    /// (`docs/protocols/mix.md`). The time of permutation is split by the number of products, 2 per
+    /// slot and 6 at the last node. The time of drawing secrets comes from `mix.costs =
+    /// "measured"`.
+    pub fn documented(self, group: Group) -> Duration {
+        // In the 4096-bit group a product with twice as many words takes four times as long. Long
+        // exponents are twice as long, and short ones have 320 bits instead of 256.
+        let (nanos, factor) = match self {
+            Self::Generate => (140_000, 4.0),
+            Self::Share => (4_700_000, 4.0 * 2.0),
+            Self::PrecomputeDecrypt | Self::PrecomputePermute => (530_000, 4.0 * 320.0 / 256.0),
+            Self::Reveal => (1_270_000, 4.0 * 320.0 / 256.0),
+            Self::Decrypt => (8_900, 4.0),
+            Self::Permute => (4_000, 4.0),
+            Self::PermuteLast => (11_800, 4.0),
+            // Links carry slots as they are; real nodes need below 1 us.
+            Self::Receive => (0, 1.0),
+        };
+        Duration::from_nanos(nanos).mul_f64(if group == Group::Modp4096 { factor } else { 1.0 })
+    }
+}
+
 /// Times that each kind of work takes on one core: per slot, or per round for keys and secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs([Duration; WorkKind::ALL.len()]);
 
 impl Costs {
-    /// Returns the times of a scenario, on the fraction of a core that a node has.
-    ///
-    /// Kinds that the scenario does not state have their documented times.
-    pub fn of(mix: &crate::section::Mix) -> Self {
-        let part = mix.processor.fraction();
-        Self(WorkKind::ALL.map(|kind| {
-            let time = mix.cpu.get(&kind).map_or_else(|| kind.documented(mix.group), |span| span.duration());
-            if part == 1.0 { time } else { time.div_f64(part) }
-        }))
+    /// Returns the costs by kind of work.
+    pub fn new(time: impl Fn(WorkKind) -> Duration) -> Self {
+        Self(WorkKind::ALL.map(time))
     }
 
     pub const fn time(&self, kind: WorkKind) -> Duration {
@@ -679,6 +743,11 @@ fn slot_of(round: u64, outcome: &Outcome) -> Option<usize> {
     let (slot, rest) = rest.split_first_chunk::<SLOT_BYTES>()?;
     let is_whole = u64::from_be_bytes(*number) == round && rest.iter().all(|byte| *byte == 0);
     is_whole.then(|| u32::from_be_bytes(*slot) as usize)
+}
+
+/// Returns the worlds of hosts.
+pub fn worlds() -> Worlds<Host> {
+    Worlds::grpc()
 }
 
 #[cfg(test)]

@@ -4,14 +4,31 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::section::Adversary;
 use samara_cat::config::{Config, Protocol};
 use samara_cat::wire::{Kind, SeenDetails, SeenTx};
 use samara_cat::{CatFrame, Transaction, TxKey};
 use samara_engine::outbox::Lane;
 use samara_engine::{Context, Input, PeerId, TimerToken};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Act, Header, NodeEvent, signer};
+
+/// Behaviours of hostile nodes. They submit and forward nothing, and metrics exclude them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adversary {
+    /// Announce every transaction that they learn of immediately, and never deliver it.
+    Silent,
+    /// As `silent`, but answer requests with garbage.
+    Garbage,
+    /// Send unrequested bodies: garbage, and known transactions.
+    Pusher,
+    /// Request everything from all peers repeatedly.
+    Greedy,
+    /// Announce transactions that do not exist.
+    Announcer,
+}
 
 /// Maximum number of announcements, and of bodies, that a hostile node remembers.
 const REMEMBERED: usize = 4_096;

@@ -6,7 +6,7 @@ use samara_ring::RingFrame;
 
 /// Encodes frames as on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wire;
+pub struct Wire;
 
 // Frames come from the same program, so no limit ever applies.
 const UNLIMITED: samara_ring::wire::Limits = samara_ring::wire::Limits {

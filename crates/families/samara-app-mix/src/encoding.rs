@@ -1,3 +1,5 @@
+//! Frames, commands, events and counters come back from their encodings.
+
 use std::time::Duration;
 
 use samara_engine::Shape;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::section::HEADER_BYTES;
+use crate::HEADER_BYTES;
 use bytes::{Bytes, BytesMut};
 use samara_engine::Time;
 

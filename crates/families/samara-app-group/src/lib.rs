@@ -1,6 +1,6 @@
 //! Members of a group that broadcast to each other by any protocol, and their applications.
 
-pub(crate) mod codec;
+pub mod codec;
 #[cfg(test)]
 mod encoding;
 mod ledger;
@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use samara_engine::{Context, Engine, Frame, Input, MessageKey, PeerIdentity, TimerToken};
+use samara_hosts::Worlds;
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::{
     Command, Cx, Event, Federation, FederationCx, FederationEvent, Ignored, Payload, Ring, RingFrame, Unused,
@@ -24,6 +25,9 @@ pub use source::{Header, Source};
 
 use samara_sim::Neighbours;
 use source::{BURST, Sender};
+
+/// Bytes at the start of a message that identify it, and so its minimum size.
+pub const HEADER_BYTES: usize = 20;
 
 /// Fires when the next message of a sender with a rate is due.
 const DUE: TimerToken = TimerToken(TimerToken::WRAPPER);
@@ -128,6 +132,11 @@ pub trait Broadcasts: Engine {
     fn seen(event: Self::Event) -> Option<Seen>;
 
     fn counts(&self) -> Counts;
+
+    /// Returns the worlds of members with this protocol.
+    fn worlds() -> Worlds<GroupMember<Self>>
+    where
+        Self: Sized;
 }
 
 impl Broadcasts for Ring {
@@ -181,6 +190,10 @@ impl Broadcasts for Ring {
             ignored: metrics.ignored_by_cause().map(|(cause, count)| (Cause::Ring(cause), count)).collect(),
         }
     }
+
+    fn worlds() -> Worlds<GroupMember<Self>> {
+        Worlds::framed()
+    }
 }
 
 impl Broadcasts for Federation {
@@ -224,6 +237,10 @@ impl Broadcasts for Federation {
         counts.ignored.extend(unused);
         counts
     }
+
+    fn worlds() -> Worlds<GroupMember<Self>> {
+        Worlds::framed()
+    }
 }
 
 impl Broadcasts for Daisychain {
@@ -261,6 +278,10 @@ impl Broadcasts for Daisychain {
             ignored: vec![(Cause::Inconsistent, metrics.ignored)],
             ..Counts::default()
         }
+    }
+
+    fn worlds() -> Worlds<GroupMember<Self>> {
+        Worlds::framed()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Tests of the payload check and of the times that work takes.
 
-use samara_engine::units::Span;
-
 use super::*;
 
 fn payload(round: u64, slot: u32) -> Outcome {
@@ -32,15 +30,4 @@ fn lost_duplicated_changed_and_foreign_payloads_are_wrong() {
         let outcomes = [other.clone(), payload(7, 0), payload(7, 1)];
         assert_eq!(Checked::of(7, &outcomes).wrong, 1, "{other:?}");
     }
-}
-
-#[test]
-fn times_of_work_come_from_the_scenario_or_the_documentation() {
-    let mut mix = crate::section::Mix::default();
-    mix.cpu.insert(WorkKind::Decrypt, Span::parse("210 us").unwrap());
-    let costs = Costs::of(&mix);
-    assert_eq!(costs.time(WorkKind::Decrypt), Duration::from_micros(210));
-    assert!(costs.time(WorkKind::Reveal) > Duration::from_micros(1_000));
-    mix.group = Group::Modp4096;
-    assert!(Costs::of(&mix).time(WorkKind::Reveal) > costs.time(WorkKind::Reveal));
 }

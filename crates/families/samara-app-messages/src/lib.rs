@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_baselines::{Baseline, Event as BaselineEvent};
+use samara_baselines::{Baseline, Event as BaselineEvent, Plumtree, PubSub};
 use samara_engine::outbox::Lost;
 use samara_engine::{Engine, Input, MessageKey, PeerId, PeerIdentity, TimerToken};
 use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
+use samara_hosts::Worlds;
 use samara_sim::{Contents, Items, Neighbours};
 use serde::{Deserialize, Serialize};
 
 use samara_pubsub::frames::{Carries, MessageNumber, names, number_of, payload};
-use samara_pubsub::host::{AppCx, EngineCx, Processor, Stalls, VALIDATED, Workload};
+use samara_pubsub::host::{AppCx, EngineCx, Host, Processor, Stalls, VALIDATED, Workload};
 
 /// The topic, as named by the study's tools. Every message carries the name on the wire.
 pub const TOPIC: &str = "pubsub-benchmark";
@@ -261,6 +262,21 @@ impl<B: Baseline<Frame: Carries<samara_baselines::Message>> + 'static> Member fo
     fn contents(frame: &B::Frame, _: Option<MessageKey>) -> Contents {
         contents(frame.messages().iter().map(|message| &**message.data()))
     }
+}
+
+/// Returns the worlds of members that speak GossipSub.
+pub fn gossip_worlds() -> Worlds<Host<GossipMember>> {
+    Worlds::libp2p()
+}
+
+/// Returns the worlds of members that speak Plumtree.
+pub fn plumtree_worlds() -> Worlds<Host<BaselineMember<Plumtree>>> {
+    Worlds::framed()
+}
+
+/// Returns the worlds of members that speak FloodSub or RandomSub.
+pub fn pubsub_worlds() -> Worlds<Host<BaselineMember<PubSub>>> {
+    Worlds::framed()
 }
 
 #[cfg(test)]

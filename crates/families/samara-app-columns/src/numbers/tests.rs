@@ -6,16 +6,16 @@ use samara_pubsub::frames::Wire;
 use samara_sim::Postcard;
 
 use super::*;
-use crate::application::{Command, Counts, Event};
-use crate::section::Columns;
+use crate::Layout;
+use crate::{Command, Counts, Event};
 
 /// A segment is the same one in memory after the round trip, and its bytes are not sent.
 #[test]
 fn segments_travel_as_their_numbers() {
-    let workload = Columns { slots: 2, ..Columns::default() };
+    let layout = Layout { columns: 8, segment_bytes: vec![2_048; 8], sent: 8, slots: 2, ..Layout::default() };
     let sent = |bytes: &[u8]| assert!(bytes.len() < 200, "{} bytes", bytes.len());
 
-    let blocks = Arc::new(Blocks::<Message>::new(&workload, Some(1)));
+    let blocks = Arc::new(Blocks::<Message>::new(&layout, Some(1)));
     let codec = Numbers::new(Arc::clone(&blocks), Wire);
     let segment = &blocks.messages[blocks.messages.len() - 1];
     let frames = [RpcFrame::message(segment), RpcFrame::new(Default::default())];
@@ -29,7 +29,7 @@ fn segments_travel_as_their_numbers() {
     let other = Arc::new(Message::new(Topic::new("other"), Bytes::from(vec![7; 90])));
     frames_survive(&codec, &[RpcFrame::message(&other)]);
 
-    let blocks = Arc::new(Blocks::<samara_baselines::Message>::new(&workload, Some(1)));
+    let blocks = Arc::new(Blocks::<samara_baselines::Message>::new(&layout, Some(1)));
     let codec = Numbers::new(Arc::clone(&blocks), Postcard);
     let segment = &blocks.messages[3];
     let frames = [PlumtreeFrame::Gossip { message: Arc::clone(segment), round: 3 }];
