@@ -426,7 +426,7 @@ type poolCounters struct {
 	SuccessfulTxs uint64 `json:"successful_txs"`
 	FailedTxs     uint64 `json:"failed_txs"`
 	EvictedTxs    uint64 `json:"evicted_txs"`
-	Rechecks      uint64 `json:"rechecks"`
+	RecheckTimes  uint64 `json:"recheck_times"`
 }
 
 // tally is a number of messages, and their bytes.
@@ -463,7 +463,7 @@ func (p *pool) look() (counters, traffic, traffic) {
 	found.Engine.RequestedTxs = p.requests - found.Engine.RerequestedTxs
 	found.Pool.FailedTxs = uint64(p.failed.Value())
 	found.Pool.EvictedTxs = uint64(p.evicted.Value()) - p.removed
-	found.Pool.Rechecks = uint64(p.rechecked.Value())
+	found.Pool.RecheckTimes = uint64(p.rechecked.Value())
 	found.PoolTx = p.pool.Size()
 	return found, p.up, p.down
 }

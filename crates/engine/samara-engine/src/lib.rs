@@ -6,6 +6,7 @@
 mod altered;
 mod codec;
 pub mod config;
+mod counters;
 #[cfg(feature = "driver")]
 mod driver;
 mod engine;
@@ -34,6 +35,7 @@ pub mod uplink;
 
 pub use altered::alter;
 pub use codec::{FrameCodec, Reader, write_part};
+pub use counters::{By, Counted, Counter, Gauge, Kind, Named, Number, Rows, Value};
 #[cfg(feature = "driver")]
 pub use driver::Driver;
 pub use engine::{

@@ -44,5 +44,23 @@ macro_rules! names {
                 Self::ALL.into_iter().find(|variant| variant.name() == name)
             }
         }
+
+        impl $crate::Named for $type {
+            type Array<T: Copy> = [T; Self::ALL.len()];
+
+            const ALL: &'static [Self] = &Self::ALL;
+
+            fn name(self) -> &'static str {
+                self.name()
+            }
+
+            fn place(self) -> usize {
+                self as usize
+            }
+
+            fn array<T: Copy>(element: T) -> Self::Array<T> {
+                [element; Self::ALL.len()]
+            }
+        }
     };
 }

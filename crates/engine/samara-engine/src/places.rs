@@ -62,15 +62,17 @@ crate::names! {
     }
 }
 
-/// Counters of [`Places`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlaceCounters {
-    /// Newcomers refused because all places were taken.
-    pub refused_all: u64,
-    /// Newcomers refused because a prefix of their address had all its places.
-    pub refused_prefix: u64,
-    /// Holders that lost their place to a newcomer.
-    pub evicted: u64,
+crate::counters! {
+    /// Counters of [`Places`].
+    #[derive(Copy, Eq)]
+    pub struct PlaceCounters {
+        /// Newcomers refused because all places were taken.
+        pub refused_all: u64,
+        /// Newcomers refused because a prefix of their address had all its places.
+        pub refused_prefix: u64,
+        /// Holders that lost their place to a newcomer.
+        pub evicted: u64,
+    }
 }
 
 const LEVELS: usize = 3;

@@ -375,7 +375,7 @@ impl Spreading for GossipSub {
 
     fn offences(&self) -> [u64; 2] {
         let metrics = self.metrics();
-        [metrics.copies_kept_unwanted, metrics.misbehaviours]
+        [metrics.kept_unwanted_copies, metrics.misbehaviours]
     }
 
     fn arrival(event: GossipEvent, is_instant: bool) -> Arrival<Message> {

@@ -180,14 +180,14 @@ impl Broadcasts for Ring {
     fn counts(&self) -> Counts {
         let metrics = self.metrics();
         Counts {
-            forwarded: metrics.forwarded_units,
-            repaired: metrics.resent_units,
+            forwarded: metrics.forwarded,
+            repaired: metrics.repaired,
             views: metrics.views,
             installs: metrics.installs,
             frozen_ns: metrics.frozen_ns,
-            queue_drops: metrics.refused_frames,
+            queue_drops: metrics.queue_drops,
             has_left: self.has_left(),
-            ignored: metrics.ignored_by_cause().map(|(cause, count)| (Cause::Ring(cause), count)).collect(),
+            ignored: metrics.ignored.iter().map(|(cause, count)| (Cause::Ring(cause), count)).collect(),
         }
     }
 
@@ -274,7 +274,7 @@ impl Broadcasts for Daisychain {
         let metrics = self.metrics();
         Counts {
             forwarded: metrics.forwarded,
-            queue_drops: metrics.dropped,
+            queue_drops: metrics.queue_drops,
             ignored: vec![(Cause::Inconsistent, metrics.ignored)],
             ..Counts::default()
         }

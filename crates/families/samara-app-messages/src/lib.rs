@@ -160,8 +160,8 @@ impl Workload for GossipMember {
         let metrics = self.gossip.metrics();
         Counts {
             duplicates: metrics.duplicates_received,
-            answered: metrics.copies_answered,
-            kept_unwanted: metrics.copies_kept_unwanted,
+            answered: metrics.answered_copies,
+            kept_unwanted: metrics.kept_unwanted_copies,
             misbehaviours: metrics.misbehaviours,
             mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
         }
@@ -230,7 +230,7 @@ impl<B: Baseline> Workload for BaselineMember<B> {
         let metrics = self.engine.metrics();
         Counts {
             duplicates: metrics.duplicates_received,
-            answered: metrics.copies_answered,
+            answered: metrics.answered_copies,
             ..Counts::default()
         }
     }

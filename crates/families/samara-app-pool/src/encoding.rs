@@ -57,9 +57,9 @@ fn commands_events_and_counters_come_back() {
     assert_eq!(misbehaved, r#"{"misbehaved":"too_many_txs"}"#);
     let mut counters = Counters { keys: 1, ..Counters::default() };
     counters.engine.bodies_received = 2;
-    *counters.engine.ignored_mut(Ignored::BlockKnown) = 3;
-    *counters.engine.received_mut(samara_cat::FrameKind::Txs) = Tally { copies: 4, bytes: 5 };
-    *counters.pool.refused_mut(Cause::Full) = 6;
+    counters.engine.ignored[Ignored::BlockKnown] = 3;
+    counters.engine.received[samara_cat::FrameKind::Txs] = Tally { copies: 4, bytes: 5 };
+    counters.pool.refused[Cause::Full] = 6;
     let json = survives(&counters);
     assert!(
         json.contains(r#""received":{"txs":{"copies":4,"bytes":5}},"ignored":{"block_known":3}"#),

@@ -61,7 +61,7 @@ pub struct MixMeasured {
     pub ignored: Vec<(&'static str, u64)>,
     /// Frames of slots that were retransmitted because a link had broken.
     pub resent_frames: u64,
-    pub refused_frames: u64,
+    pub queue_drops: u64,
     /// The largest number of bytes of slots that a node held at a time.
     pub held_bytes_max: u64,
     /// Digest of all packets, and number of steps of the simulation; both zero for real nodes.
@@ -407,8 +407,8 @@ impl Experiment for Teams {
             processors: self.processors,
             ignored: Ignored::ALL.into_iter().map(|cause| (cause.name(), ignored(cause))).collect(),
             resent_frames: metrics().map(|metrics| metrics.resent_frames).sum(),
-            refused_frames: metrics().map(|metrics| metrics.refused_frames).sum(),
-            held_bytes_max: metrics().map(|metrics| metrics.held_bytes_max).max().unwrap_or(0),
+            queue_drops: metrics().map(|metrics| metrics.queue_drops).sum(),
+            held_bytes_max: metrics().map(|metrics| *metrics.held_bytes_max).max().unwrap_or(0),
             digest,
             deliveries: self.collector.deliveries(),
             collector: self.collector,

@@ -246,7 +246,7 @@ pub fn mix_metrics(measured: &MixMeasured) -> MixMetrics {
         refused: collector.refused,
         held_bytes_max: measured.held_bytes_max,
         resent_frames: measured.resent_frames,
-        queue_drops: measured.refused_frames,
+        queue_drops: measured.queue_drops,
         ignored: measured.ignored.iter().copied().filter(|(_, count)| *count > 0).collect(),
         cost_us: measured.costs.named_us().collect(),
         losses: Losses::of(&measured.traffic),

@@ -283,7 +283,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         lost_txs: totals.engine.lost_txs,
         failed_responses: totals.engine.failed_responses,
         not_found: totals.engine.not_found,
-        withdrawn_bodies: totals.engine.withdrawn,
+        withdrawn_bodies: totals.engine.withdrawn_bodies,
         queue_drops: totals.engine.refused_bodies + totals.engine.refused_frames,
         keys_max: measured.keys_max,
         requests_max: measured.requests_max,

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use samara_cat::pool::{Admission, Application, Cause, CheckKind, Signer, Verdict};
 use samara_cat::{Cat, Cx, Event, Transaction, TxKey};
-use samara_engine::outbox::Lane;
-use samara_engine::{Outbox, PeerId};
+use samara_engine::{Gauge, Outbox, PeerId};
 use samara_net::mconn::{self, CatCodec, NodeId, NodeKey};
 use tokio::sync::mpsc;
 
 use crate::config::CheckedCat;
-use crate::metrics::PoolSnapshot;
+use crate::metrics::{PoolSnapshot, PoolState};
 use crate::model::{Arrival, Arrivals, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
 
@@ -121,8 +120,8 @@ impl Pool {
             id: ready.id,
             address: ready.address,
             height: snapshot.height,
-            txs: snapshot.txs,
-            bytes: snapshot.bytes,
+            txs: snapshot.state.size,
+            bytes: *snapshot.state.size_bytes,
             peers: peers.collect(),
             owed_copies: status.owed_copies,
             in_flight_bytes: status.in_flight_bytes,
@@ -133,18 +132,17 @@ impl Pool {
         let status = self.node.status().await?;
         let look = move |engine: &mut Cat<AcceptsAll>, cx: &mut Cx<'_>| {
             let pool = engine.pool();
-            let outbox = cx.outbox();
-            let lanes = outbox.config().lanes.iter().zip(0..);
-            let lanes = lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect::<Vec<_>>();
             PoolSnapshot {
                 engine: engine.metrics().clone(),
                 pool: pool.metrics().clone(),
                 height: pool.height(),
-                txs: pool.len(),
-                bytes: pool.bytes(),
-                known_keys: engine.keys(),
-                known_requests: engine.outstanding(),
-                lanes,
+                state: PoolState {
+                    size: pool.len(),
+                    size_bytes: Gauge(pool.bytes()),
+                    known_keys: engine.keys(),
+                    known_requests: engine.outstanding(),
+                },
+                lanes: cx.outbox().by_lane(),
                 status,
             }
         };

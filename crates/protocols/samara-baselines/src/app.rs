@@ -209,95 +209,56 @@ samara_engine::names! {
     }
 }
 
-/// Counters of one node since its start. Counters without a meaning in the engine's protocol stay
-/// at zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Frames received from peers, including ignored ones.
-    pub frames_received: u64,
-    /// Messages received, including duplicates.
-    pub messages_received: u64,
-    /// Received messages that were already known.
-    pub duplicates_received: u64,
-    /// First copies of other nodes' messages that were accepted.
-    pub messages_delivered: u64,
-    /// Messages published at this node.
-    pub messages_published: u64,
-    /// Copies of own messages passed to the outbox, including those that it dropped.
-    pub copies_published: u64,
-    /// Copies of other nodes' messages passed to the outbox, including those that it dropped.
-    pub copies_forwarded: u64,
-    /// Copies in answer to GRAFT passed to the outbox, including those that it dropped.
-    pub copies_answered: u64,
-    /// Copies removed from queues because the peer turned out to have the message.
-    pub copies_withdrawn: u64,
-    /// Ids announced by IHAVE.
-    pub ihave_ids_sent: u64,
-    /// Ids received in IHAVEs.
-    pub ihave_ids_received: u64,
-    /// Ids not announced because too many were waiting for the next dispatch to the peer.
-    pub ihave_ids_dropped: u64,
-    /// GRAFTs sent, including those without room in their queue.
-    pub grafts_sent: u64,
-    /// GRAFTs received from neighbours.
-    pub grafts_received: u64,
-    /// PRUNEs sent, including those without room in their queue.
-    pub prunes_sent: u64,
-    /// PRUNEs received from neighbours.
-    pub prunes_received: u64,
-    /// Changes of the tree because an announcement had travelled fewer hops than the message.
-    pub optimizations: u64,
-    /// Announced messages that no peer delivered.
-    pub missing_given_up: u64,
-    lost: [u64; 4],
-    ignored: [u64; Ignored::ALL.len()],
+samara_engine::counters! {
+    /// Counters of one node since its start. Counters without a meaning in the engine's protocol
+    /// stay at zero.
+    #[derive(Eq)]
+    pub struct Metrics {
+        /// Frames received from peers, including ignored ones.
+        pub frames_received: u64,
+        /// Messages received, including duplicates.
+        pub messages_received: u64,
+        /// Received messages that were already known.
+        pub duplicates_received: u64,
+        /// First copies of other nodes' messages that were accepted.
+        pub messages_delivered: u64,
+        /// Messages published at this node.
+        pub messages_published: u64,
+        /// Copies of own messages passed to the outbox, including those that it dropped.
+        pub published_copies: u64,
+        /// Copies of other nodes' messages passed to the outbox, including those that it dropped.
+        pub forwarded_copies: u64,
+        /// Copies in answer to GRAFT passed to the outbox, including those that it dropped.
+        pub answered_copies: u64,
+        /// Copies removed from queues because the peer turned out to have the message.
+        pub withdrawn_copies: u64,
+        /// Ids announced by IHAVE.
+        pub ihave_ids_sent: u64,
+        /// Ids received in IHAVEs.
+        pub ihave_ids_received: u64,
+        /// Ids not announced because too many were waiting for the next dispatch to the peer.
+        pub ihave_ids_dropped: u64,
+        /// GRAFTs sent, including those without room in their queue.
+        pub grafts_sent: u64,
+        /// GRAFTs received from neighbours.
+        pub grafts_received: u64,
+        /// PRUNEs sent, including those without room in their queue.
+        pub prunes_sent: u64,
+        /// PRUNEs received from neighbours.
+        pub prunes_received: u64,
+        /// Changes of the tree because an announcement had travelled fewer hops than the message.
+        pub optimizations: u64,
+        /// Announced messages that no peer delivered.
+        pub missing_given_up: u64,
+        /// Frames that the outbox rejected, or dropped in favour of newer ones.
+        pub queue_drops[cause: LossCause]: u64,
+        /// Ids, messages or frames that were ignored.
+        pub ignored[cause: Ignored]: u64,
+    }
 }
 
 impl Metrics {
-    /// Returns the number of ids, messages or frames that were ignored for this cause.
-    pub fn ignored(&self, cause: Ignored) -> u64 {
-        self.ignored[cause as usize]
-    }
-
-    /// Returns all causes with their counts.
-    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
-        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
-    }
-
-    /// Returns the number of frames that the outbox rejected, or dropped in favour of newer ones.
-    pub fn lost(&self, cause: LossCause) -> u64 {
-        self.lost[cause as usize]
-    }
-
-    /// Adds the counters of another engine of the same node.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.frames_received += other.frames_received;
-        self.messages_received += other.messages_received;
-        self.duplicates_received += other.duplicates_received;
-        self.messages_delivered += other.messages_delivered;
-        self.messages_published += other.messages_published;
-        self.copies_published += other.copies_published;
-        self.copies_forwarded += other.copies_forwarded;
-        self.copies_answered += other.copies_answered;
-        self.copies_withdrawn += other.copies_withdrawn;
-        self.ihave_ids_sent += other.ihave_ids_sent;
-        self.ihave_ids_received += other.ihave_ids_received;
-        self.ihave_ids_dropped += other.ihave_ids_dropped;
-        self.grafts_sent += other.grafts_sent;
-        self.grafts_received += other.grafts_received;
-        self.prunes_sent += other.prunes_sent;
-        self.prunes_received += other.prunes_received;
-        self.optimizations += other.optimizations;
-        self.missing_given_up += other.missing_given_up;
-        self.lost.iter_mut().zip(other.lost).for_each(|(own, other)| *own += other);
-        self.ignored.iter_mut().zip(other.ignored).for_each(|(own, other)| *own += other);
-    }
-
     pub(crate) fn ignore(&mut self, cause: Ignored, count: u64) {
-        self.ignored[cause as usize] += count;
-    }
-
-    pub(crate) fn lose(&mut self, cause: LossCause) {
-        self.lost[cause as usize] += 1;
+        self.ignored[cause] += count;
     }
 }

@@ -104,7 +104,7 @@ impl Core {
         cx: &mut Cx<'_, F>,
     ) {
         let wanted: usize = owed.iter().map(|owe| owe.peers.len()).sum();
-        self.metrics.copies_published += wanted as u64;
+        self.metrics.published_copies += wanted as u64;
         if wanted == 0 {
             return;
         }
@@ -130,7 +130,7 @@ impl Core {
         peers: Vec<PeerId>,
         cx: &mut Cx<'_, F>,
     ) {
-        self.metrics.copies_forwarded += peers.len() as u64;
+        self.metrics.forwarded_copies += peers.len() as u64;
         if peers.is_empty() {
             return;
         }
@@ -158,7 +158,7 @@ impl Core {
 
     fn note_lost<F: Frame>(&mut self, cx: &mut Cx<'_, F>) {
         for lost in self.lost.drain(..) {
-            self.metrics.lose(lost.cause);
+            self.metrics.queue_drops[lost.cause] += 1;
             cx.emit(Event::Lost(lost));
         }
     }
@@ -178,7 +178,7 @@ impl Core {
         let outbox = cx.outbox();
         outbox.note_has(now, peer, key);
         if self.common.withdraw {
-            self.metrics.copies_withdrawn += outbox.withdraw(peer, key) as u64;
+            self.metrics.withdrawn_copies += outbox.withdraw(peer, key) as u64;
         }
     }
 }

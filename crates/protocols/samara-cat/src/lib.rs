@@ -8,7 +8,6 @@
 #![warn(clippy::disallowed_types)]
 
 pub mod config;
-mod counters;
 mod engine;
 
 pub mod pool;

@@ -317,7 +317,7 @@ impl Scheduler {
 
     fn fail(&mut self, round: u64, failure: Failure, cx: &mut Cx<'_>) {
         let Some(run) = self.runs.remove(&round) else { return };
-        self.metrics.fail(failure.cause);
+        self.metrics.failed[failure.cause] += 1;
         // Draws the team again, because its nodes cannot work together.
         if failure.cause != Cause::TooFewSenders && self.teams[run.team].nodes == run.plan.team {
             self.teams[run.team].is_stale = true;

@@ -90,13 +90,17 @@ pub enum DaisyEvent {
     Refused,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DaisyMetrics {
-    pub forwarded: u64,
-    /// Frames that no honest neighbour sends.
-    pub ignored: u64,
-    /// Messages that were dropped because the queue was full.
-    pub dropped: u64,
+samara_engine::counters! {
+    /// Counters of one member since its start.
+    #[derive(Eq)]
+    pub struct DaisyMetrics {
+        /// Messages that were passed on.
+        pub forwarded: u64,
+        /// Frames that no honest neighbour sends.
+        pub ignored: u64,
+        /// Messages that were dropped because the queue was full.
+        pub queue_drops: u64,
+    }
 }
 
 type Cx<'a> = Context<'a, DaisyFrame, DaisyEvent>;
@@ -168,7 +172,7 @@ impl Daisychain {
     fn send(&mut self, to: PeerId, lane: Lane, frame: DaisyFrame, cx: &mut Cx<'_>) {
         let now = cx.now();
         if cx.outbox().owe(now, to, lane, frame, None, None).is_err() {
-            self.metrics.dropped += 1;
+            self.metrics.queue_drops += 1;
         }
     }
 

@@ -258,22 +258,24 @@ pub enum LinkEvent {
     },
 }
 
-/// Bytes of frames over the streams of all links, including length prefixes and excluding the
-/// overhead of the transports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Frames written.
-    pub frames_up: u64,
-    /// Frames read.
-    pub frames_down: u64,
-    /// Payloads of messages written.
-    pub payload_up: u64,
-    /// All other bytes written.
-    pub control_up: u64,
-    /// Payloads of messages read.
-    pub payload_down: u64,
-    /// All other bytes read.
-    pub control_down: u64,
+samara_engine::counters! {
+    /// Frames and bytes over all streams since the start, as the engine counts them: without the
+    /// overhead of the transports.
+    #[derive(Copy, Eq)]
+    pub struct Traffic {
+        /// Frames written.
+        pub frames_up: u64,
+        /// Frames read.
+        pub frames_down: u64,
+        /// Bytes of payloads written, without Noise, Yamux, QUIC and TCP.
+        pub payload_bytes_up: u64,
+        /// All other bytes of frames written.
+        pub control_bytes_up: u64,
+        /// Bytes of payloads read.
+        pub payload_bytes_down: u64,
+        /// All other bytes of frames read.
+        pub control_bytes_down: u64,
+    }
 }
 
 /// The number of entries that a [`Behaviour`](crate::Behaviour) keeps, for tests of limits and for

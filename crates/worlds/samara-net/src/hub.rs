@@ -24,7 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use samara_engine::outbox::{self, Lane, Outgoing};
+use samara_engine::outbox::{ByLane, Lane, Outgoing};
 use samara_engine::places::{Places, Shares};
 use samara_engine::{Driver, Engine, Frame, Input, LinkRequest, PeerId, PeerIdentity};
 use tokio::net::{TcpListener, TcpStream};
@@ -310,14 +310,12 @@ impl<L: LinkLayer> Hub<L> {
         counters
     }
 
-    pub(crate) fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
-        let outbox = self.driver.outbox();
-        let lanes = outbox.config().lanes.iter().zip(0..);
-        lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
+    pub(crate) fn lanes(&mut self) -> ByLane {
+        self.driver.outbox().by_lane()
     }
 
     pub(crate) fn count(&mut self, why: &Closed) {
-        *self.counters.closed.entry(why.name()).or_insert(0) += 1;
+        *self.counters.links_closed.entry(why.name()).or_insert(0) += 1;
     }
 
     // ---- connections ----
@@ -468,7 +466,7 @@ impl<L: LinkLayer> Hub<L> {
             in_flight: 0,
         };
         self.links.insert(peer, link);
-        self.counters.links += 1;
+        self.counters.links_up += 1;
         self.driver.outbox().link_up(peer);
         self.push_event(Event::LinkUp(peer));
         self.driver.input(Input::LinkUp { peer, info });
@@ -510,8 +508,8 @@ impl<L: LinkLayer> Hub<L> {
             Report::Frame(frame, len, share) => {
                 let payload = frame.payload_len() as u64;
                 self.counters.frames_down += 1;
-                self.counters.payload_down += payload;
-                self.counters.control_down += (len as u64).saturating_sub(payload);
+                self.counters.payload_bytes_down += payload;
+                self.counters.control_bytes_down += (len as u64).saturating_sub(payload);
                 self.driver.input(Input::Frame { peer, frame });
                 drop(share);
             }
@@ -551,8 +549,8 @@ impl<L: LinkLayer> Hub<L> {
                     link.in_flight += u64::from(copy.len + framing);
                     let payload = copy.frame.payload_len() as u64;
                     self.counters.frames_up += 1;
-                    self.counters.payload_up += payload;
-                    self.counters.control_up += u64::from(copy.len).saturating_sub(payload);
+                    self.counters.payload_bytes_up += payload;
+                    self.counters.control_bytes_up += u64::from(copy.len).saturating_sub(payload);
                     let channel = L::route(self.driver.engine(), at, &copy, &mut self.counters);
                     // Fails only if the link has just ended; its last report says so.
                     let _ = link.orders.send(Order::Frame { channel, frame: copy.frame, len: copy.len });

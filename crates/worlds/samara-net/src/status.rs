@@ -125,36 +125,42 @@ impl Closed {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub links: u64,
-    /// Failed connections and ended links by cause ([`Closed::name`]).
-    pub closed: BTreeMap<&'static str, u64>,
-    /// Bytes that sockets (over gRPC: HTTP/2) accepted after the handshakes, framing and encryption
-    /// included.
-    pub bytes_up: u64,
-    /// Bytes that sockets (over gRPC: HTTP/2) delivered after the handshakes.
-    pub bytes_down: u64,
-    pub frames_up: u64,
-    pub frames_down: u64,
-    /// Bytes of application payload in the frames handed to links.
-    pub payload_up: u64,
-    /// Bytes of application payload in the frames that links delivered.
-    pub payload_down: u64,
-    /// All other bytes of the frames handed to links.
-    pub control_up: u64,
-    /// All other bytes of the frames that links delivered.
-    pub control_down: u64,
-    /// Copies that were still in the outbox when their link went down.
-    pub lost_copies: u64,
-    /// Events that the application did not read in time.
-    pub events_lost: u64,
-    /// In a group: times that the group waited for the application to take deliveries.
-    pub pauses: u64,
-    /// Over gRPC: frames sent as unary calls.
-    pub posts: u64,
-    /// In a mix: processor time of all compute threads.
-    pub cpu: Duration,
+samara_engine::counters! {
+    /// Counters of the links of a node since its start.
+    #[derive(Eq)]
+    pub struct Counters {
+        /// Links that came up.
+        pub links_up: u64,
+        /// Connections that ended or were not established.
+        pub links_closed[cause]: BTreeMap<&'static str, u64>,
+        /// Bytes that sockets (over gRPC: HTTP/2) accepted after the handshakes, framing and
+        /// encryption included.
+        pub bytes_up: u64,
+        /// Bytes that sockets (over gRPC: HTTP/2) delivered after the handshakes.
+        pub bytes_down: u64,
+        /// Frames handed to links.
+        pub frames_up: u64,
+        /// Frames that links delivered.
+        pub frames_down: u64,
+        /// Bytes of application payload in the frames handed to links.
+        pub payload_bytes_up: u64,
+        /// Bytes of application payload in the frames that links delivered.
+        pub payload_bytes_down: u64,
+        /// All other bytes of the frames handed to links.
+        pub control_bytes_up: u64,
+        /// All other bytes of the frames that links delivered.
+        pub control_bytes_down: u64,
+        /// Copies that were still in the outbox when their link went down.
+        pub lost_copies: u64,
+        /// Events that the application did not read in time.
+        pub events_lost: u64,
+        /// In a group: times that the group waited for the application to take deliveries.
+        pub pauses: u64,
+        /// Over gRPC: frames sent as unary calls.
+        pub unary_calls: u64,
+        /// In a mix: processor time of all compute threads.
+        pub work_cpu_seconds: Duration,
+    }
 }
 
 /// The reason why a runtime does not start.

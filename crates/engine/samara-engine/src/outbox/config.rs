@@ -1,6 +1,9 @@
 //! The configuration of an outbox, and its counters.
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+use crate::{Counted, Counter, Gauge, Rows, Value};
 
 /// Whether each link drains its own queue or one order covers all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -94,34 +97,74 @@ pub struct OutboxConfig {
     pub lanes: Vec<LaneConfig>,
 }
 
-/// Counters of copies by their fate, in copies and bytes. At any time `owed = sent + withdrawn +
-/// expired + dropped_oldest + pending`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Copies taken into the outbox.
-    pub owed: Tally,
-    /// Copies passed to the transport.
-    pub sent: Tally,
-    /// Copies withdrawn: the peer has the message, does not want it, or is gone.
-    pub withdrawn: Tally,
-    /// Copies not sent because the deadline had passed.
-    pub expired: Tally,
-    /// Copies dropped on arrival because the queue was full; never counted as owed.
-    pub dropped_newest: Tally,
-    /// Copies dropped from the queue to make room for newer ones.
-    pub dropped_oldest: Tally,
-    /// Copies refused because the queue was full; never counted as owed. The caller was notified.
-    pub refused: Tally,
-    /// Copies that are still owed.
-    pub pending: Tally,
+crate::counters! {
+    /// Counters of copies by their end, in copies and bytes. At any time `owed = sent + withdrawn +
+    /// expired + dropped_oldest + pending`.
+    #[derive(Copy, Eq)]
+    pub struct Counters {
+        /// Copies taken into the outbox.
+        pub owed: Tally,
+        /// Copies passed to the transport.
+        pub sent: Tally,
+        /// Copies withdrawn: the peer has the message, does not want it, or is gone.
+        pub withdrawn: Tally,
+        /// Copies not sent because the deadline had passed.
+        pub expired: Tally,
+        /// Copies dropped on arrival because the queue was full; never counted as owed.
+        pub dropped_newest: Tally,
+        /// Copies dropped from the queue to make room for newer ones.
+        pub dropped_oldest: Tally,
+        /// Copies refused because the queue was full; never counted as owed. The caller was notified.
+        pub refused: Tally,
+        /// Copies that are still owed.
+        pub pending: Gauge<Tally>,
+    }
 }
 
 impl Counters {
     /// Returns true if every copy and byte that was owed is accounted for.
     pub fn add_up(&self) -> bool {
-        let parts = [self.sent, self.withdrawn, self.expired, self.dropped_oldest, self.pending];
+        let parts = [self.sent, self.withdrawn, self.expired, self.dropped_oldest, *self.pending];
         self.owed.copies == parts.iter().map(|part| part.copies).sum::<u64>()
             && self.owed.bytes == parts.iter().map(|part| part.bytes).sum::<u64>()
+    }
+}
+
+/// The counters of each lane, by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByLane(pub Vec<(&'static str, Counters)>);
+
+impl ByLane {
+    /// Returns the counters of all lanes together.
+    pub fn total(&self) -> Counters {
+        let mut total = Counters::default();
+        for (_, counters) in &self.0 {
+            total.add(counters);
+            total.pending.0.change_by(&counters.pending, |sum, more| *sum += more);
+        }
+        total
+    }
+}
+
+impl Counted for ByLane {
+    fn declared() -> Vec<Counter> {
+        Counters::declared().into_iter().map(|counter| Counter { label: Some("lane"), ..counter }).collect()
+    }
+
+    fn rows(&self) -> Vec<Rows> {
+        let mut all = vec![Rows::new(); Counters::declared().len()];
+        for (lane, counters) in &self.0 {
+            for (rows, values) in all.iter_mut().zip(counters.rows()) {
+                rows.extend(values.into_iter().map(|(_, number)| (Some(Cow::Borrowed(*lane)), number)));
+            }
+        }
+        all
+    }
+
+    fn change_by(&mut self, other: &Self, change: fn(&mut u64, u64)) {
+        for ((_, own), (_, other)) in self.0.iter_mut().zip(&other.0) {
+            own.change_by(other, change);
+        }
     }
 }
 

@@ -125,7 +125,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use config::{
-    Counters, Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally,
+    ByLane, Counters, Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow, Progress, Room, Tally,
 };
 #[cfg(feature = "config")]
 pub use policy::Policies;
@@ -185,17 +185,18 @@ pub struct Lost {
     pub cause: LossCause,
 }
 
-/// The reason why a copy was not accepted or was dropped later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossCause {
-    /// There is no link to the peer.
-    NotConnected,
-    /// The queue was full and its policy drops the newest copy.
-    DroppedNewest,
-    /// The queue was full and this older copy made room.
-    DroppedOldest,
-    /// The queue was full and its policy refuses copies.
-    Refused,
+crate::names! {
+    /// The reason why a copy was not accepted or was dropped later.
+    pub enum LossCause {
+        /// There is no link to the peer.
+        NotConnected = "not_connected",
+        /// The queue was full and its policy drops the newest copy.
+        DroppedNewest = "newest",
+        /// The queue was full and this older copy made room.
+        DroppedOldest = "oldest",
+        /// The queue was full and its policy refuses copies.
+        Refused = "refused",
+    }
 }
 
 /// The copies that a node owes, by peer and by message. The [module](self) describes the order in
@@ -593,6 +594,12 @@ impl<F: Frame> Outbox<F> {
     /// If there is no such lane.
     pub fn counters(&self, lane: Lane) -> &Counters {
         &self.counters[usize::from(lane.0)]
+    }
+
+    /// Returns the counters of all lanes.
+    pub fn by_lane(&self) -> ByLane {
+        let names = self.config.lanes.iter().map(|lane| lane.name);
+        ByLane(names.zip(self.counters.iter().copied()).collect())
     }
 
     // ---- batches ----

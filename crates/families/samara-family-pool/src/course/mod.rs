@@ -11,6 +11,7 @@ use crate::application::codec::Wire;
 use crate::application::{self, Act, Block, Counters, Node, NodeEvent, TxNumber, contents};
 use samara_cat::pool::PoolMetrics;
 use samara_cat::{CatFrame, Metrics, Misbehaviour};
+use samara_engine::Counted;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_hosts::Worlds;
 use samara_lab::statistics::Durations;

@@ -266,12 +266,7 @@ impl<A: App> World<A> for Net<'_, A> {
 
     fn withdrawn(&mut self) -> Result<u64, RunError> {
         self.lead(&Request::Withdrawn)?;
-        let of_host = |host| {
-            let outbox = self.sim.outbox(host);
-            let lanes = (0..outbox.lanes()).map(|lane| Lane(lane as u8));
-            lanes.map(|lane| outbox.counters(lane).withdrawn.copies).sum::<u64>()
-        };
-        let own: u64 = self.hosts().map(of_host).sum();
+        let own = self.hosts().map(|host| self.sim.outbox(host).by_lane().total().withdrawn.copies).sum();
         self.sum(own)
     }
 

@@ -253,8 +253,8 @@ mod tests {
             let failure = receive(&api, endless(path, 100)).await.expect_err("it is late");
             assert_eq!(failure.0, StatusCode::REQUEST_TIMEOUT, "{}", failure.1);
         }
-        let counted = api.counts.by_cause().into_iter().find(|(cause, _)| *cause == "late_body");
-        assert_eq!((counted, api.room.available_permits()), (Some(("late_body", 2)), LONG_MAX));
+        let counted = api.counts.refused().control_refused["late_body"];
+        assert_eq!((counted, api.room.available_permits()), (2, LONG_MAX));
     }
 
     /// However many clients send long bodies, the node holds few of them.

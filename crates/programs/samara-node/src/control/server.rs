@@ -53,6 +53,15 @@ impl Default for Limits {
     }
 }
 
+samara_engine::counters! {
+    pub(crate) struct ServerCounts {
+        /// Connections and requests that the control API and the server for metrics refused or
+        /// ended: all places taken, those of an address, a wait for a request that made room, a body
+        /// or an answer that took too long, a wrong token.
+        pub(crate) control_refused[cause]: BTreeMap<&'static str, u64>,
+    }
+}
+
 /// The counts of all servers of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -67,17 +76,18 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Returns each cause with its count.
-    pub(crate) fn by_cause(&self) -> [(&'static str, u64); 6] {
-        [
+    /// Returns the count of each cause.
+    pub(crate) fn refused(&self) -> ServerCounts {
+        let causes = [
             ("full", &self.full),
             ("address_full", &self.address_full),
             ("evicted", &self.evicted),
             ("late_body", &self.late_bodies),
             ("late_answer", &self.late_answers),
             ("wrong_token", &self.wrong_tokens),
-        ]
-        .map(|(cause, count)| (cause, count.load(Ordering::Relaxed)))
+        ];
+        let read = |(cause, count): (_, &AtomicU64)| (cause, count.load(Ordering::Relaxed));
+        ServerCounts { control_refused: causes.map(read).into() }
     }
 
     /// Counts and reports a wrong token, and waits.
@@ -282,7 +292,7 @@ mod tests {
         }
 
         fn count(&self, cause: &str) -> u64 {
-            self.counts.by_cause().into_iter().find(|(name, _)| *name == cause).unwrap().1
+            self.counts.refused().control_refused[cause]
         }
 
         async fn until(&self, cause: &str, least: u64) {
@@ -369,7 +379,7 @@ mod tests {
         assert!(open("2001:db8:2::1").is_some());
         // Processes of this machine have what is left.
         assert_eq!((0..200).filter_map(|_| open("127.0.0.1")).count(), 127);
-        let counted: BTreeMap<&str, u64> = counts.by_cause().into();
+        let counted = counts.refused().control_refused;
         assert_eq!((counted["full"], counted["address_full"]), (73, 67 + 67 + 35));
     }
 }

@@ -1,137 +1,100 @@
 //! The metrics of a node of a mix pool, or of its scheduler.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use samara_mix::{Cause, NodeState, Phase, RoundState};
-use samara_net::mix::{LinkStatus, RoundTimes, Status};
+use samara_engine::{Gauge, Value};
+use samara_mix::{NodeState, RoundState};
+use samara_net::mix::{GatewayStatus, LinkStatus, RoundTimes, Status};
 
-use super::{Number, Rows, metrics};
+use super::Table;
 
-metrics! { METRICS |mix: Status, rows|
-    /// Rounds in progress, by state
-    mix_rounds[state]: Gauge => {
-        let mut names: Vec<&str> = NodeState::ALL.iter().map(|state| state.name()).collect();
-        names.extend(RoundState::ALL.iter().map(|state| state.name()));
-        names.sort_unstable();
-        names.dedup();
-        let count = |name: &str| *mix.rounds.get(name).unwrap_or(&0) as u64;
-        rows.each(names.into_iter().map(|name| (name, count(name))));
-    };
-    /// Rounds in which this node took part, or that it created
-    mix_rounds_begun: Counter = mix.mix.rounds;
-    /// Rounds whose payloads came out
-    mix_rounds_completed: Counter = mix.mix.completed;
-    /// Rounds that failed
-    mix_rounds_failed[cause]: Counter
-        => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), mix.mix.failed(*cause))));
-    /// Teams that were drawn
-    mix_teams_drawn: Counter = mix.mix.draws;
-    /// Bytes of slots held for rounds
-    mix_held_bytes: Gauge = mix.held_bytes;
-    /// Jobs assigned to threads
-    mix_jobs: Gauge = mix.jobs_out as u64;
-    /// Slots processed
-    mix_slots[phase]: Counter
-        => rows.each(Phase::ALL.iter().map(|phase| (phase.name(), mix.mix.slots(*phase))));
-    /// Slots that came out
-    mix_payloads_delivered: Counter = mix.mix.delivered;
-    /// Slots that this node voided
-    mix_slots_voided[cause]: Counter => rows.each([
-        ("unknown_sender", mix.mix.voided.unknown_sender),
-        ("wrong_code", mix.mix.voided.wrong_code),
-        ("bad_element", mix.mix.voided.bad_element),
-        ("repeated", mix.mix.voided.repeated),
-    ]);
-    /// Delivered slots without a payload
-    mix_slots_empty[kind]: Counter => rows.each([
-        ("void", mix.mix.delivered_void),
-        ("unreadable", mix.mix.delivered_unreadable),
-    ]);
-    /// Input without effect
-    mix_ignored[cause]: Counter
-        => rows.each(mix.mix.ignored_by_cause().map(|(cause, count)| (cause.name(), count)));
-    /// Frames of slots that were retransmitted
-    mix_resent_frames: Counter = mix.mix.resent_frames;
-    /// Links that are up
-    mix_links: Gauge = mix.links.len() as u64;
-    /// Round trip of the last ping over a link; no value before the first
-    mix_round_trip_seconds[node]: Gauge
-        => by_link(mix, rows, |link| link.round_trip.map(|time| time.as_secs_f64()));
-    /// The last ping around the team that this node leads; no value before the first
-    mix_loop_seconds: Gauge => rows.known(mix.looped.map(|time| time.as_secs_f64()));
-    /// Owed frames
-    mix_owed_copies[node]: Gauge => by_link(mix, rows, |link| Some(link.owed as u64));
-    /// Bytes of owed frames
-    mix_owed_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.owed_bytes));
-    /// Bytes being written to HTTP/2
-    mix_in_flight_bytes[node]: Gauge => by_link(mix, rows, |link| Some(link.in_flight));
-    /// Links closed because too many control frames waited for the peer
-    mix_links_overflowed: Counter = mix.mix.overflows;
-    /// Links that came up
-    mix_links_up: Counter = mix.transport.links;
-    /// Connections that ended or were not established
-    mix_links_closed[cause]: Counter
-        => rows.each(mix.transport.closed.iter().map(|(cause, count)| (*cause, *count)));
-    /// Bytes of frames
-    mix_bytes[direction]: Counter
-        => rows.each([("up", mix.transport.bytes_up), ("down", mix.transport.bytes_down)]);
-    /// Frames, in each direction
-    mix_frames[direction]: Counter
-        => rows.each([("up", mix.transport.frames_up), ("down", mix.transport.frames_down)]);
-    /// Frames sent as separate calls
-    mix_unary_calls: Counter = mix.transport.posts;
-    /// Frames lost with their links
-    mix_lost_copies: Counter = mix.transport.lost_copies;
-    /// Events that were not read in time
-    mix_events_lost: Counter = mix.transport.events_lost;
-    /// Nanoseconds of processor time for the cryptographic work
-    mix_work_cpu_ns: Counter = mix.transport.cpu.as_nanos() as u64;
-    /// Rounds that accept payloads
-    mix_rounds_open: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.open as u64));
-    /// Payloads that wait for their batch
-    mix_payloads_gathered: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.gathered as u64));
-    /// Batches in progress
-    mix_batches_mixing: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.mixing as u64));
-    /// Requests that wait for the end of a round
-    mix_waiters: Gauge => rows.known(mix.gateway.as_ref().map(|gateway| gateway.waiters as u64));
-    /// Accepted payloads
-    mix_payloads_taken: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.payloads));
-    /// Batches that were handed to the team
-    mix_batches: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.batches));
-    /// Dummies and void slots that completed batches
-    mix_slots_filled: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.filled));
-    /// Rounds that had payloads of too few senders
-    mix_rounds_abandoned: Counter => rows.known(mix.gateway.as_ref().map(|gateway| gateway.abandoned));
-    /// Refused calls of senders, by limit
-    mix_calls_refused[limit]: Counter => rows.each(
-        mix.gateway.iter().flat_map(|gateway| gateway.refused.iter().map(|(limit, count)| (*limit, *count))),
-    );
-    /// Senders that the node shares secrets with
-    mix_senders: Gauge = mix.senders as u64;
-    /// Senders that left because others came
-    mix_senders_evicted: Counter = mix.evicted_senders;
-    /// Time from a full batch to its results, over the last rounds
-    mix_batch_latency_seconds[quantile]: Gauge => quantiles(mix, rows, |times| times.batch);
-    /// Time from the entry of a payload to its exit: the mean of a round, over the last rounds
-    mix_slot_latency_seconds[quantile]: Gauge => quantiles(mix, rows, |times| times.slot_mean);
+samara_engine::counters! {
+    struct State {
+        /// Rounds in progress, by state.
+        rounds_in_progress[state]: BTreeMap<&'static str, usize>,
+        /// Bytes of slots held for rounds.
+        held_bytes: Gauge,
+        /// Jobs assigned to threads.
+        jobs_in_progress: usize,
+        /// Links that are up.
+        links: usize,
+        /// Round trip of the last ping over a link; no value before the first.
+        round_trip_seconds[node]: BTreeMap<String, f64>,
+        /// The last ping around the team that this node leads; no value before the first.
+        loop_seconds: Option<f64>,
+        /// Owed frames.
+        owed_copies[node]: BTreeMap<String, usize>,
+        /// Bytes of owed frames.
+        owed_bytes[node]: BTreeMap<String, Gauge>,
+        /// Bytes being written to HTTP/2.
+        in_flight_bytes[node]: BTreeMap<String, Gauge>,
+        /// Senders that the node shares secrets with.
+        senders: usize,
+        /// Senders that left because others came.
+        senders_evicted: u64,
+    }
 }
 
-/// Adds the value of each link that has one.
-fn by_link<V: Into<Number>>(mix: &Status, rows: &mut Rows, value: fn(&LinkStatus) -> Option<V>) {
-    for link in &mix.links {
-        if let Some(value) = value(link) {
-            rows.add([&link.node.to_string()], value);
+impl From<&Status> for State {
+    fn from(mix: &Status) -> Self {
+        let states = NodeState::ALL.iter().map(|state| state.name());
+        let states = states.chain(RoundState::ALL.iter().map(|state| state.name()));
+        let count = |name: &'static str| (name, mix.rounds.get(name).copied().unwrap_or_default());
+        Self {
+            rounds_in_progress: states.map(count).collect(),
+            held_bytes: Gauge(mix.held_bytes),
+            jobs_in_progress: mix.jobs_out,
+            links: mix.links.len(),
+            round_trip_seconds: by_link(mix, |link| link.round_trip.map(|time| time.as_secs_f64())),
+            loop_seconds: mix.looped.map(|time| time.as_secs_f64()),
+            owed_copies: by_link(mix, |link| Some(link.owed)),
+            owed_bytes: by_link(mix, |link| Some(Gauge(link.owed_bytes))),
+            in_flight_bytes: by_link(mix, |link| Some(Gauge(link.in_flight))),
+            senders: mix.senders,
+            senders_evicted: mix.evicted_senders,
         }
     }
 }
 
-/// Adds the median, the 95th percentile and the maximum over the last rounds, if there are any.
-fn quantiles(mix: &Status, rows: &mut Rows, value: fn(&RoundTimes) -> Duration) {
-    let rounds = mix.gateway.iter().flat_map(|gateway| &gateway.times);
-    let mut all: Vec<f64> = rounds.map(|times| value(times).as_secs_f64()).collect();
-    all.sort_by(f64::total_cmp);
-    let Some(last) = all.len().checked_sub(1) else { return };
-    for (name, share) in [("0.5", 0.5), ("0.95", 0.95), ("1", 1.0)] {
-        rows.add([name], all[(last as f64 * share).round() as usize]);
+samara_engine::counters! {
+    struct Times {
+        /// Time from a full batch to its results, over the last rounds.
+        batch_latency_seconds[quantile]: BTreeMap<&'static str, f64>,
+        /// Time from the entry of a payload to its exit: the mean of a round, over the last rounds.
+        slot_latency_seconds[quantile]: BTreeMap<&'static str, f64>,
     }
+}
+
+impl From<&GatewayStatus> for Times {
+    fn from(gateway: &GatewayStatus) -> Self {
+        Self {
+            batch_latency_seconds: quantiles(gateway, |times| times.batch),
+            slot_latency_seconds: quantiles(gateway, |times| times.slot_mean),
+        }
+    }
+}
+
+pub(super) fn add(mix: Option<&Status>, table: &mut impl Table) {
+    let gateway = mix.and_then(|mix| mix.gateway.as_ref());
+    table.add("mix_", mix.map(|mix| &mix.mix));
+    table.add("mix_", mix.map(State::from).as_ref());
+    table.add("mix_", mix.map(|mix| &mix.transport));
+    table.add("mix_outbox_", mix.map(|mix| &mix.lanes));
+    table.add("mix_", gateway.map(|gateway| &gateway.counters));
+    table.add("mix_", gateway.map(Times::from).as_ref());
+}
+
+/// Returns the value of each link that has one, by the peer's number.
+fn by_link<V: Value>(mix: &Status, value: fn(&LinkStatus) -> Option<V>) -> BTreeMap<String, V> {
+    mix.links.iter().filter_map(|link| Some((link.node.to_string(), value(link)?))).collect()
+}
+
+/// Returns the median, the 95th percentile and the maximum over the last rounds, if there are any.
+fn quantiles(gateway: &GatewayStatus, value: fn(&RoundTimes) -> Duration) -> BTreeMap<&'static str, f64> {
+    let mut all: Vec<f64> = gateway.times.iter().map(|times| value(times).as_secs_f64()).collect();
+    all.sort_by(f64::total_cmp);
+    let Some(last) = all.len().checked_sub(1) else { return BTreeMap::new() };
+    let quantile = |share: f64| all[(last as f64 * share).round() as usize];
+    BTreeMap::from([("0.5", quantile(0.5)), ("0.95", quantile(0.95)), ("1", quantile(1.0))])
 }

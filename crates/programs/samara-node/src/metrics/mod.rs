@@ -1,7 +1,8 @@
 //! `/metrics`: the counters of a node in the text format of OpenMetrics.
 //!
-//! Each part of a node has one table of [`Metric`]s. It is the source of the text with its `HELP`
-//! lines, and of the tables of `docs/guides/node.md`. Names have the prefix `samara_`; those of
+//! Engines and links declare their counters ([`samara_engine::counters!`]); the modules here declare
+//! what only a node knows. The text and the tables of `docs/guides/node.md` derive from the
+//! declarations. Names have the prefix `samara_`, and one for the part of the node; those of
 //! counters end in `_total`.
 
 mod group;
@@ -16,84 +17,21 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use samara_engine::{Counted, Counter, Kind, Number, Rows};
 use samara_net::mix::Status as MixSnapshot;
 
 use crate::control::Counts;
 pub(crate) use group::GroupSnapshot;
-pub(crate) use node::{Snapshot, TopicSizes, Usage};
-pub(crate) use pool::PoolSnapshot;
+pub(crate) use node::{Snapshot, State, Usage};
+pub(crate) use pool::{PoolSnapshot, PoolState};
 
 /// The media type of the result of [`Scrape::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The declaration of a metric. Its values come from the snapshot `S`.
-struct Metric<S> {
-    /// The name without prefix and suffix. It ends with the unit, if there is one.
-    name: &'static str,
-    labels: &'static [&'static str],
-    meaning: &'static str,
-    kind: MetricType,
-    read: fn(&S, &mut Rows),
-}
-
-/// Declares the metrics of a snapshot. Each has its meaning, its name with its labels, its kind,
-/// and `=` with its value or `=>` with code that adds its rows.
-macro_rules! metrics {
-    ($NAME:ident |$snapshot:ident: $S:ty, $rows:ident| $(
-        $(#[doc = $meaning:literal])+
-        $name:ident $([$($label:ident),+])?: $kind:ident $(= $value:expr)? $(=> $add:expr)?;
-    )*) => {
-        pub(super) const $NAME: &[crate::metrics::Metric<$S>] = &[$(crate::metrics::Metric {
-            name: stringify!($name),
-            labels: &[$($(stringify!($label)),+)?],
-            meaning: concat!($($meaning),+).trim_ascii(),
-            kind: prometheus_client::metrics::MetricType::$kind,
-            read: |$snapshot: &$S, $rows: &mut crate::metrics::Rows| {
-                $($rows.add([], $value);)?
-                $($add;)?
-            },
-        }),*];
-    };
-}
-use metrics;
-
-/// The values of a metric, each with the values of its labels.
-#[derive(Default)]
-struct Rows(Vec<(Vec<String>, Number)>);
-
-#[derive(Clone, Copy)]
-enum Number {
-    Count(u64),
-    Real(f64),
-}
-
-impl From<u64> for Number {
-    fn from(count: u64) -> Self {
-        Self::Count(count)
-    }
-}
-
-impl From<f64> for Number {
-    fn from(real: f64) -> Self {
-        Self::Real(real)
-    }
-}
-
-impl Rows {
-    fn add<const N: usize>(&mut self, labels: [&str; N], value: impl Into<Number>) {
-        self.0.push((labels.map(str::to_owned).to_vec(), value.into()));
-    }
-
-    /// Adds the only value, if it is known.
-    fn known(&mut self, value: Option<impl Into<Number>>) {
-        value.into_iter().for_each(|value| self.add([], value));
-    }
-
-    /// Adds a value for each value of the only label.
-    fn each<'a, V: Into<Number>>(&mut self, values: impl IntoIterator<Item = (&'a str, V)>) {
-        values.into_iter().for_each(|(name, value)| self.add([name], value));
-    }
+/// A destination of the counters of a part of a node, which may be absent.
+trait Table {
+    fn add<C: Counted>(&mut self, prefix: &str, counted: Option<&C>);
 }
 
 /// The counters of all parts of a node at one moment.
@@ -118,52 +56,61 @@ impl Scrape {
 }
 
 impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        write(node::METRICS, Some(&self.node), &mut encoder)?;
-        write(node::SERVERS, Some(&self.servers), &mut encoder)?;
-        write(pool::METRICS, self.pool.as_ref(), &mut encoder)?;
-        for (name, meaning, count) in
-            self.pool.iter().flat_map(|pool| pool::counters(&pool.engine, &pool.pool))
-        {
-            let mut row = encoder.encode_descriptor(&name, meaning, None, MetricType::Counter)?;
-            row.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        write(group::METRICS, self.group.as_ref(), &mut encoder)?;
-        write(mix::METRICS, self.mix.as_ref(), &mut encoder)?;
-        write(node::PROCESS, Some(&self.usage), &mut encoder)
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut text = Text { encoder, result: Ok(()) };
+        node::add(Some(&self.node), &mut text);
+        text.add("", Some(&self.servers.refused()));
+        pool::add(self.pool.as_ref(), &mut text);
+        group::add(self.group.as_ref(), &mut text);
+        mix::add(self.mix.as_ref(), &mut text);
+        text.add("", Some(&self.usage));
+        text.result
     }
 }
 
-/// Writes the metrics of a part, if the node has it.
-fn write<S>(
-    metrics: &[Metric<S>],
-    snapshot: Option<&S>,
+/// The text of OpenMetrics, or the first error.
+struct Text<'a> {
+    encoder: DescriptorEncoder<'a>,
+    result: Result<(), Error>,
+}
+
+impl Table for Text<'_> {
+    fn add<C: Counted>(&mut self, prefix: &str, counted: Option<&C>) {
+        for (counter, rows) in C::declared().iter().zip(counted.map(Counted::rows).unwrap_or_default()) {
+            let written = write(prefix, counter, &rows, &mut self.encoder);
+            self.result = self.result.and(written);
+        }
+    }
+}
+
+fn write(
+    prefix: &str,
+    counter: &Counter,
+    rows: &Rows,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), Error> {
-    let Some(snapshot) = snapshot else { return Ok(()) };
-    for metric in metrics {
-        let mut rows = Rows::default();
-        (metric.read)(snapshot, &mut rows);
-        let mut family = encoder.encode_descriptor(metric.name, metric.meaning, None, metric.kind)?;
-        for (values, number) in rows.0 {
-            let labels = metric.labels.iter().zip(&values);
-            let labels: Vec<(&str, &str)> = labels.map(|(name, value)| (*name, value.as_str())).collect();
-            if labels.is_empty() {
-                put(&mut family, metric.kind, number)?;
-            } else {
-                put(&mut family.encode_family(&labels)?, metric.kind, number)?;
-            }
+    let (stem, unit) = counter.unit();
+    let (name, unit) = (format!("{prefix}{stem}"), unit.map(|unit| Unit::Other(unit.to_owned())));
+    let kind = match counter.kind {
+        Kind::Counter => MetricType::Counter,
+        Kind::Gauge => MetricType::Gauge,
+    };
+    let mut family = encoder.encode_descriptor(&name, counter.help, unit.as_ref(), kind)?;
+    for (value, number) in rows {
+        match counter.label.zip(value.as_deref()) {
+            Some(label) => put(&mut family.encode_family(&[label])?, counter.kind, *number)?,
+            None => put(&mut family, counter.kind, *number)?,
         }
     }
     Ok(())
 }
 
-fn put(row: &mut MetricEncoder<'_>, kind: MetricType, number: Number) -> Result<(), Error> {
+fn put(row: &mut MetricEncoder<'_>, kind: Kind, number: Number) -> Result<(), Error> {
     match (kind, number) {
-        (MetricType::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
-        (MetricType::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
-        (_, Number::Count(count)) => row.encode_gauge(&count),
-        (_, Number::Real(real)) => row.encode_gauge(&real),
+        (Kind::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
+        (Kind::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
+        (Kind::Gauge, Number::Count(count)) => row.encode_gauge(&count),
+        (Kind::Gauge, Number::Real(real)) => row.encode_gauge(&real),
     }
 }
 
@@ -174,21 +121,32 @@ mod tests {
 
     use super::*;
 
-    /// The rows of a part in the documentation.
-    fn table<S>(title: &str, metrics: &[Metric<S>], names: &mut BTreeSet<String>) -> String {
-        let mut text = format!("\n{title}\n\n| metric | type | meaning |\n|---|---|---|\n");
-        for metric in metrics {
-            assert!(names.insert(metric.name.to_owned()), "{} is declared twice", metric.name);
-            let (suffix, kind) = match metric.kind {
-                MetricType::Counter => ("_total", "counter"),
-                _ => ("", "gauge"),
-            };
-            let labels = metric.labels.join(",");
-            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
-            let (name, meaning) = (metric.name, metric.meaning);
-            let _ = writeln!(text, "| `samara_{name}{suffix}{labels}` | {kind} | {meaning} |");
+    /// The tables of the documentation.
+    #[derive(Default)]
+    struct Docs {
+        text: String,
+        names: BTreeSet<String>,
+    }
+
+    impl Docs {
+        fn begin(&mut self, title: &str) {
+            let _ = write!(self.text, "\n{title}\n\n| metric | type | meaning |\n|---|---|---|\n");
         }
-        text
+    }
+
+    impl Table for Docs {
+        fn add<C: Counted>(&mut self, prefix: &str, _: Option<&C>) {
+            for Counter { name, label, help, kind } in C::declared() {
+                let name = format!("{prefix}{name}");
+                let (suffix, kind) = match kind {
+                    Kind::Counter => ("_total", "counter"),
+                    Kind::Gauge => ("", "gauge"),
+                };
+                let label = label.map(|label| format!("{{{label}}}")).unwrap_or_default();
+                let _ = writeln!(self.text, "| `samara_{name}{suffix}{label}` | {kind} | {help} |");
+                assert!(self.names.insert(name.clone()), "{name} is declared twice");
+            }
+        }
     }
 
     /// `SAMARA_UPDATE_DOCS=1 cargo test -p samara-node --lib metrics` writes the tables.
@@ -199,34 +157,20 @@ mod tests {
         let (begin, end) = ("<!-- metrics -->\n", "<!-- end of metrics -->");
         let (before, rest) = old.split_once(begin).expect("the beginning of the tables");
         let (_, after) = rest.split_once(end).expect("the end of the tables");
-        let mut names = BTreeSet::new();
-        let mut counted = String::new();
-        for (name, meaning, _) in pool::counters(&Default::default(), &Default::default()) {
-            assert!(names.insert(name.clone()), "{name} is declared twice");
-            let _ = writeln!(counted, "| `samara_{name}_total` | counter | {meaning} |");
-        }
-        let tables = [
-            table("Every node:", node::METRICS, &mut names),
-            table("The control API and the server for metrics:", node::SERVERS, &mut names),
-            table(
-                "The process of the node; values that the system does not report are missing:",
-                node::PROCESS,
-                &mut names,
-            ),
-            table(
-                "With `[cat]`, under the names of celestia-core where it has one:",
-                pool::METRICS,
-                &mut names,
-            ),
-            counted,
-            table("With `[ring]`:", group::METRICS, &mut names),
-            table(
-                "With `[mix]`; the metrics of senders only at nodes with a gateway:",
-                mix::METRICS,
-                &mut names,
-            ),
-        ];
-        let new = format!("{before}{begin}{}\n{end}{after}", tables.concat());
+        let mut docs = Docs::default();
+        docs.begin("Every node:");
+        node::add(None, &mut docs);
+        docs.begin("The control API and the server for metrics:");
+        docs.add("", Some(&Counts::default().refused()));
+        docs.begin("The process of the node; values that the system does not report are missing:");
+        docs.add::<Usage>("", None);
+        docs.begin("With `[cat]`, under the names of celestia-core where it has one:");
+        pool::add(None, &mut docs);
+        docs.begin("With `[ring]`:");
+        group::add(None, &mut docs);
+        docs.begin("With `[mix]`; the metrics of senders only at nodes with a gateway:");
+        mix::add(None, &mut docs);
+        let new = format!("{before}{begin}{}\n{end}{after}", docs.text);
         if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
             std::fs::write(path, &new).expect("docs/guides/node.md can be written");
         } else {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use samara_cat::pool::{Cause, PoolMetrics};
-use samara_cat::{FrameKind, Ignored, Metrics};
-use samara_engine::outbox::Counters;
+use samara_cat::Metrics;
+use samara_cat::pool::PoolMetrics;
+use samara_engine::Gauge;
+use samara_engine::outbox::ByLane;
 use samara_net::mconn::Status;
 
-use super::metrics;
+use super::Table;
 
 /// The counters of a pool at one moment.
 #[derive(Clone, Debug)]
@@ -15,89 +16,57 @@ pub(crate) struct PoolSnapshot {
     pub(crate) engine: Metrics,
     pub(crate) pool: PoolMetrics,
     pub(crate) height: u64,
-    pub(crate) txs: usize,
-    pub(crate) bytes: u64,
-    /// Keys about which the pool keeps any state.
-    pub(crate) known_keys: usize,
-    /// Requests that the pool remembers.
-    pub(crate) known_requests: usize,
-    pub(crate) lanes: Vec<(&'static str, Counters)>,
+    pub(crate) state: PoolState,
+    pub(crate) lanes: ByLane,
     pub(crate) status: Status,
 }
 
-/// The counters that engine and pool declare: name, meaning and value.
-pub(super) fn counters(
-    engine: &Metrics,
-    pool: &PoolMetrics,
-) -> impl Iterator<Item = (String, &'static str, u64)> {
-    let counters = engine.counters().chain(pool.counters());
-    counters.map(|(name, meaning, count)| (format!("mempool_{name}"), meaning, count))
+samara_engine::counters! {
+    pub(crate) struct PoolState {
+        /// Transactions in the pool.
+        pub(crate) size: usize,
+        /// Bytes of transactions in the pool.
+        pub(crate) size_bytes: Gauge,
+        /// Keys about which the pool keeps any state.
+        pub(crate) known_keys: usize,
+        /// Requests whose answers the pool would still accept.
+        pub(crate) known_requests: usize,
+    }
 }
 
-metrics! { METRICS |pool: PoolSnapshot, rows|
-    /// Transactions in the pool
-    mempool_size: Gauge = pool.txs as u64;
-    /// Bytes of transactions in the pool
-    mempool_size_bytes: Gauge = pool.bytes;
-    /// Keys about which the pool keeps any state
-    mempool_known_keys: Gauge = pool.known_keys as u64;
-    /// Transactions that the pool rejected
-    mempool_rejected_txs[cause]: Counter
-        => rows.each(Cause::ALL.iter().map(|cause| (cause.name(), pool.pool.refused(*cause))));
-    /// Requests whose answers the pool would still accept
-    mempool_known_requests: Gauge = pool.known_requests as u64;
-    /// Input of peers without effect
-    mempool_ignored[cause]: Counter
-        => rows.each(Ignored::ALL.iter().map(|cause| (cause.name(), pool.engine.ignored(*cause))));
-    /// Frames owed, and frames received
-    mempool_frames[kind, direction]: Counter => for kind in FrameKind::ALL {
-        rows.add([kind.name(), "sent"], pool.engine.sent(kind).copies);
-        rows.add([kind.name(), "received"], pool.engine.received(kind).copies);
-    };
-    /// Bytes of frames owed, and of frames received
-    mempool_frame_bytes[kind, direction]: Counter => for kind in FrameKind::ALL {
-        rows.add([kind.name(), "sent"], pool.engine.sent(kind).bytes);
-        rows.add([kind.name(), "received"], pool.engine.received(kind).bytes);
-    };
-    /// Frames handed to connections
-    mempool_frames_sent[lane]: Counter
-        => rows.each(pool.lanes.iter().map(|(lane, counters)| (*lane, counters.sent.copies)));
-    /// Frames that were withdrawn before they left
-    mempool_frames_withdrawn[lane]: Counter
-        => rows.each(pool.lanes.iter().map(|(lane, counters)| (*lane, counters.withdrawn.copies)));
-    /// Bodies and frames refused because a queue was full
-    mempool_queue_refusals[kind]: Counter
-        => rows.each([("bodies", pool.engine.refused_bodies), ("frames", pool.engine.refused_frames)]);
-    /// Peers of the pool by protocol
-    mempool_peers[protocol]: Gauge => {
-        let mut protocols: BTreeMap<&str, u64> = BTreeMap::new();
-        for peer in &pool.status.peers {
-            *protocols.entry(&*peer.protocol).or_default() += 1;
+samara_engine::counters! {
+    struct Peers {
+        /// Peers of the pool by protocol.
+        peers[protocol]: BTreeMap<String, usize>,
+        /// Peers that this node dialled.
+        active_outbound_connections: usize,
+        /// Owed frames.
+        owed_copies: usize,
+        /// Bytes being written to sockets.
+        in_flight_bytes: Gauge,
+    }
+}
+
+impl From<&Status> for Peers {
+    fn from(status: &Status) -> Self {
+        let mut peers = BTreeMap::new();
+        for peer in &status.peers {
+            *peers.entry(peer.protocol.to_string()).or_default() += 1;
         }
-        rows.each(protocols);
-    };
-    /// Peers that this node dialled
-    mempool_active_outbound_connections: Gauge
-        = pool.status.peers.iter().filter(|peer| peer.outbound).count() as u64;
-    /// Owed frames
-    mempool_owed_copies: Gauge = pool.status.owed_copies as u64;
-    /// Bytes being written to sockets
-    mempool_in_flight_bytes: Gauge = pool.status.in_flight_bytes;
-    /// Connections that ended or were not established
-    mempool_closed_links[cause]: Counter
-        => rows.each(pool.status.counters.closed.iter().map(|(cause, count)| (*cause, *count)));
-    /// Bytes of frames, and on the wire (sealed)
-    mempool_bytes[kind, direction]: Counter => {
-        let counters = &pool.status.counters;
-        for (kind, up, down) in [
-            ("payload", counters.payload_up, counters.payload_down),
-            ("control", counters.control_up, counters.control_down),
-            ("wire", counters.bytes_up, counters.bytes_down),
-        ] {
-            rows.add([kind, "up"], up);
-            rows.add([kind, "down"], down);
+        Self {
+            peers,
+            active_outbound_connections: status.peers.iter().filter(|peer| peer.outbound).count(),
+            owed_copies: status.owed_copies,
+            in_flight_bytes: Gauge(status.in_flight_bytes),
         }
-    };
-    /// Events that were not read in time
-    mempool_events_lost: Counter = pool.status.counters.events_lost;
+    }
+}
+
+pub(super) fn add(pool: Option<&PoolSnapshot>, table: &mut impl Table) {
+    table.add("mempool_", pool.map(|pool| &pool.state));
+    table.add("mempool_", pool.map(|pool| &pool.pool));
+    table.add("mempool_", pool.map(|pool| &pool.engine));
+    table.add("mempool_", pool.map(|pool| Peers::from(&pool.status)).as_ref());
+    table.add("mempool_", pool.map(|pool| &pool.status.counters));
+    table.add("mempool_outbox_", pool.map(|pool| &pool.lanes));
 }

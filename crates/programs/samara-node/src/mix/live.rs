@@ -124,12 +124,12 @@ impl Live {
         let jobs = Line::Queue { queue: "jobs".to_owned(), entries: status.jobs_out as u64, bytes: None };
         self.say(now, jobs);
         if let Some(gateway) = &status.gateway {
-            let entries = gateway.gathered as u64;
+            let entries = gateway.counters.payloads_gathered as u64;
             self.say(now, Line::Queue { queue: "payloads".to_owned(), entries, bytes: None });
-            let total = gateway.payloads;
+            let total = gateway.counters.payloads_taken;
             self.say(now, Line::Throughput { of: "payloads".to_owned(), total, bytes: None });
         }
-        for (cause, total) in &status.transport.closed {
+        for (cause, total) in &status.transport.links_closed {
             self.say(now, Line::Errors { cause: format!("link_{cause}"), total: *total });
         }
     }

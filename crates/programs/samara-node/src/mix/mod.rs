@@ -86,9 +86,9 @@ impl Mix {
             rounds: status.rounds.iter().map(|(state, count)| ((*state).into(), *count)).collect(),
             teams: status.teams.clone(),
             completed: status.mix.completed,
-            failed: status.mix.failed_total(),
-            open: gateway.map(|gateway| gateway.open),
-            payloads: gateway.map(|gateway| gateway.payloads),
+            failed: status.mix.failed.total(),
+            open: gateway.map(|gateway| gateway.counters.rounds_open),
+            payloads: gateway.map(|gateway| gateway.counters.payloads_taken),
             loop_ms: status.looped.map(millis),
         })
     }

@@ -33,13 +33,11 @@ samara_engine::names! {
     }
 }
 
-/// Numbers of connections refused because of each limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Refused([u64; Limit::ALL.len()]);
-
-impl Refused {
-    pub(crate) fn by_limit(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Limit::ALL.into_iter().map(|limit| (limit.name(), self.0[limit as usize]))
+samara_engine::counters! {
+    #[derive(Copy)]
+    pub(crate) struct Refused {
+        /// Connections refused because of a limit of `[network]`.
+        connections_refused[limit: Limit]: u64,
     }
 }
 
@@ -82,9 +80,9 @@ impl Limits {
     pub(super) fn refused(&self) -> Refused {
         let mut refused = self.refused;
         let handshakes = self.handshakes.counters();
-        refused.0[Limit::Pending as usize] += handshakes.refused_all + handshakes.refused_prefix;
-        refused.0[Limit::Evicted as usize] += handshakes.evicted;
-        refused.0[Limit::Address as usize] += self.places.counters().refused_prefix;
+        refused.connections_refused[Limit::Pending] += handshakes.refused_all + handshakes.refused_prefix;
+        refused.connections_refused[Limit::Evicted] += handshakes.evicted;
+        refused.connections_refused[Limit::Address] += self.places.counters().refused_prefix;
         refused
     }
 
@@ -96,7 +94,7 @@ impl Limits {
         if count < max {
             return Ok(());
         }
-        self.refused.0[limit as usize] += 1;
+        self.refused.connections_refused[limit] += 1;
         let of = match limit {
             Limit::All => "in all",
             Limit::Peer => "of one peer",
@@ -272,7 +270,7 @@ mod tests {
         }
 
         fn refused(&self, limit: Limit) -> u64 {
-            self.0.refused().0[limit as usize]
+            self.0.refused().connections_refused(limit)
         }
     }
 

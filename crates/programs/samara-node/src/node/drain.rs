@@ -46,11 +46,11 @@ impl Node {
     pub(crate) async fn drain(&mut self, hurried: &mut watch::Receiver<bool>) -> Stopped {
         self.stopping.begin();
         let drain = self.config.written.stop.drain.duration();
-        let lost_before = self.counts.copies_lost + self.counts.copies_cut;
+        let lost_before = self.counts.link_lost_copies + self.counts.link_cut_copies;
         tracing::info!(copies = self.owed().values().sum::<usize>(), ?drain, "stopping");
         let is_hurried = self.drain_until(Instant::now() + drain, hurried).await;
         let left = self.owed();
-        let lost = self.counts.copies_lost + self.counts.copies_cut - lost_before;
+        let lost = self.counts.link_lost_copies + self.counts.link_cut_copies - lost_before;
         let lost_copies = usize::try_from(lost).unwrap_or(usize::MAX);
         if !is_hurried && left.is_empty() {
             self.serve_until(Instant::now() + LINGER).await;

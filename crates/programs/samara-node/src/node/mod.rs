@@ -40,19 +40,21 @@ use handshakes::{Gate, Handshakes};
 use redial::Redial;
 pub(crate) use tracer::Tracer;
 
-/// Counters of links since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LinkCounts {
-    /// Copies owed or in flight when their link went down.
-    pub(crate) copies_lost: u64,
-    /// Copies in flight when a stream broke.
-    pub(crate) copies_cut: u64,
-    /// Streams closed because of frames that do not decode, arrive too slowly, or take too much memory.
-    pub(crate) malformed: u64,
-    /// Connections closed because too many streams began on them.
-    pub(crate) gave_up: u64,
-    /// Peers that support none of the protocols.
-    pub(crate) not_supported: u64,
+samara_engine::counters! {
+    /// Counters of links since the start.
+    #[derive(Copy)]
+    pub(crate) struct LinkCounts {
+        /// Copies still owed when their link went down.
+        pub(crate) link_lost_copies: u64,
+        /// Copies in flight when a stream broke.
+        pub(crate) link_cut_copies: u64,
+        /// Streams closed because of frames that were bad, too slow, or the oldest of too many.
+        pub(crate) malformed_frames: u64,
+        /// Connections closed because streams kept ending on them.
+        pub(crate) connections_given_up: u64,
+        /// Connections with peers that support none of the protocols.
+        pub(crate) peers_not_supported: u64,
+    }
 }
 
 pub(crate) struct Node {
@@ -224,26 +226,26 @@ impl Node {
             }
             Event::Link(LinkEvent::Down { peer, lost_copies }) => {
                 tracing::info!(%peer, lost_copies, "a link is down");
-                self.counts.copies_lost += lost_copies as u64;
+                self.counts.link_lost_copies += lost_copies as u64;
                 if let Some(protocol) = self.peers.get_mut(&peer) {
                     *protocol = None;
                 }
             }
             Event::Link(LinkEvent::Cut { peer, copies }) => {
                 tracing::info!(%peer, copies, "a stream broke");
-                self.counts.copies_cut += copies as u64;
+                self.counts.link_cut_copies += copies as u64;
             }
             Event::Link(LinkEvent::Malformed { peer, error }) => {
                 tracing::warn!(%peer, %error, "received a malformed frame");
-                self.counts.malformed += 1;
+                self.counts.malformed_frames += 1;
             }
             Event::Link(LinkEvent::GaveUp { peer }) => {
                 tracing::warn!(%peer, "closed a connection on which streams kept ending");
-                self.counts.gave_up += 1;
+                self.counts.connections_given_up += 1;
             }
             Event::Link(LinkEvent::NotSupported { peer }) => {
                 tracing::info!(%peer, "no common protocol");
-                self.counts.not_supported += 1;
+                self.counts.peers_not_supported += 1;
             }
             _ => {}
         }

@@ -1,9 +1,11 @@
 //! Reports of a node's state.
 
+use std::collections::BTreeMap;
+
 use libp2p::PeerId;
 
 use super::Node;
-use crate::metrics::{Snapshot, TopicSizes};
+use crate::metrics::{Snapshot, State};
 use crate::model::{PeerStatus, Status, TopicStatus};
 
 impl Node {
@@ -49,31 +51,28 @@ impl Node {
         let lanes = gossip.counters();
         let owed_copies = gossip.owed_by_peer().values().sum();
         let engine = gossip.engine();
-        let topics = engine.subscriptions().map(|topic| TopicSizes {
-            topic: topic.as_str().to_owned(),
-            subscribers: engine.topic_peers(topic).len(),
-            mesh: engine.mesh_peers(topic).len(),
-        });
-        let mut topics: Vec<TopicSizes> = topics.collect();
-        topics.sort_by(|a, b| a.topic.cmp(&b.topic));
-        let mut protocols = std::collections::BTreeMap::new();
+        let topics = || engine.subscriptions().map(|topic| (topic, topic.as_str().to_owned()));
+        let mut peers = BTreeMap::new();
         for protocol in self.peers.values() {
             let name = protocol.clone().unwrap_or_else(|| "none".to_owned());
-            *protocols.entry(name).or_insert(0) += 1;
+            *peers.entry(name).or_insert(0) += 1;
         }
         Snapshot {
             engine: engine.metrics().clone(),
             sizes: engine.sizes(),
-            unfinished_bytes: gossip.sizes().unfinished_bytes,
             lanes,
             traffic: gossip.traffic(),
             uplink: gossip.uplink(),
-            topics,
-            protocols,
-            owed_copies,
+            state: State {
+                owed_copies,
+                peers,
+                mesh_size: topics().map(|(topic, name)| (name, engine.mesh_peers(topic).len())).collect(),
+                topic_peers: topics().map(|(topic, name)| (name, engine.topic_peers(topic).len())).collect(),
+                unfinished_frame_bytes: gossip.sizes().unfinished_bytes,
+                dials_failed: self.redial.failed,
+            },
             links: self.counts,
             refused: self.swarm.behaviour().limits.refused(),
-            dials_failed: self.redial.failed,
             trace: self.tracer.as_ref().map(|tracer| tracer.writer.counts()),
         }
     }

@@ -83,15 +83,15 @@ async fn payloads_of_a_sender_come_out_and_all_nodes_report_them() {
         round
     };
     let round = timeout(PATIENCE, mixed).await.expect("the round ends in time");
-    nodes[2].counted("samara_mix_rounds_completed_total", 1.0).await;
+    nodes[2].counted("samara_mix_completed_total", 1.0).await;
     let first = &nodes[round.team[0] as usize];
     first.counted("samara_mix_round_trip_seconds{node=\"2\"}", 1e-9).await;
     let metrics = first.metrics().await;
     for (name, expected) in [
-        ("samara_mix_rounds_completed_total", 1.0),
+        ("samara_mix_completed_total", 1.0),
         ("samara_mix_payloads_taken_total", 8.0),
         ("samara_mix_links", 2.0),
-        ("samara_mix_rounds_failed_total{cause=\"timeout\"}", 0.0),
+        ("samara_mix_failed_total{cause=\"timeout\"}", 0.0),
         ("samara_mix_slots_total{phase=\"permute\"}", 8.0),
     ] {
         assert_eq!(value(&metrics, name), expected, "{name}");

@@ -66,15 +66,15 @@ async fn transactions_are_forwarded_committed_and_counted() {
         ("samara_mempool_already_seen_txs_total", 0.0),
         ("samara_mempool_peers{protocol=\"cat/2\"}", 1.0),
         ("samara_mempool_active_outbound_connections", 1.0),
-        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"up\"}", 4096.0),
-        ("samara_mempool_bytes_total{kind=\"payload\",direction=\"down\"}", 396.0),
-        ("samara_mempool_frames_total{kind=\"txs\",direction=\"received\"}", 1.0),
+        ("samara_mempool_payload_bytes_up_total", 4096.0),
+        ("samara_mempool_payload_bytes_down_total", 396.0),
+        ("samara_mempool_received_total{kind=\"txs\"}", 1.0),
     ];
     for (name, expected) in expected {
         assert!(metrics.iter().any(|(known, _)| known == name), "{name} is missing");
         assert_eq!(value(&metrics, name), expected, "{name}");
     }
-    assert!(value(&metrics, "samara_mempool_bytes_total{kind=\"wire\",direction=\"up\"}") >= 5.0 * 1044.0);
+    assert!(value(&metrics, "samara_mempool_bytes_up_total") >= 5.0 * 1044.0);
 }
 
 /// Every generation carries transactions, over two links.

@@ -112,7 +112,7 @@ async fn duplicates_and_rejections_are_traced() {
         for number in 0.. {
             let body = text("t", &format!("the same {number}")).to_string();
             tokio::join!(twins[0].try_post("/v1/publish", &body), twins[1].try_post("/v1/publish", &body));
-            if value(&victim.metrics().await, "samara_messages_duplicate_total") > 0.0 {
+            if value(&victim.metrics().await, "samara_duplicates_received_total") > 0.0 {
                 return;
             }
         }

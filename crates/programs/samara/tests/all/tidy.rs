@@ -67,6 +67,53 @@ fn modules_begin_with_a_doc_comment() {
     assert_none("files without a `//!` line at their top", &wrong);
 }
 
+/// Crates that declare counters which nodes, results and pages show.
+const ENGINES: &[&str] =
+    &["samara-engine", "samara-gossipsub", "samara-baselines", "samara-cat", "samara-ring", "samara-mix"];
+/// Names of counters that are also strings with another meaning: a limit, and columns of tables.
+const OTHER_STRINGS: &[&str] = &["topic_bytes", "queue_drops", "answered_copies"];
+
+/// The names that the `counters!` of a file declare.
+fn counters(text: &str) -> Vec<&str> {
+    let blocks = text.split("counters! {\n").skip(1).filter_map(|rest| rest.split_once("\n}\n"));
+    let fields = blocks.flat_map(|(block, _)| block.lines()).filter_map(|line| {
+        let field = line.strip_prefix("        pub ")?;
+        field.split(['[', ':']).next()
+    });
+    fields.collect()
+}
+
+/// A counter is declared once, by its engine, and no string names it elsewhere.
+#[test]
+fn counters_are_declared_once_and_no_string_names_them() {
+    let sources: Vec<(PathBuf, String)> = sources().collect();
+    let is_engine = |path: &Path| path.iter().any(|part| ENGINES.iter().any(|name| part == *name));
+    let engines = || sources.iter().filter(|(path, _)| is_engine(path));
+    let names: Vec<&str> = engines().flat_map(|(_, text)| counters(text)).collect();
+    assert!(names.len() > 100, "{names:?}");
+    let names: Vec<&str> =
+        names.into_iter().filter(|name| name.contains('_') && !OTHER_STRINGS.contains(name)).collect();
+    let mut wrong = Vec::new();
+    for (path, text) in &sources {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (at, line) in code.lines().enumerate() {
+            // A variant of `names!` may have the name of a counter.
+            let is_variant = line.ends_with("\",") && line.contains(" = \"");
+            let names_one = line.split('"').skip(1).step_by(2).any(|string| {
+                string.starts_with("samara_") && string.ends_with("_total")
+                    || !is_variant && names.contains(&string)
+            });
+            let name = line.strip_prefix("pub struct ").and_then(|rest| rest.strip_suffix(" {"));
+            let is_undeclared = is_engine(path)
+                && name.is_some_and(|name| ["Metrics", "Counters"].iter().any(|end| name.ends_with(end)));
+            if names_one || is_undeclared {
+                wrong.push(format!("{}:{}: {}", path.display(), at + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("counters outside of `counters!`, and strings that name one", &wrong);
+}
+
 /// The words of a comment or a name, in lower case and without articles and plurals.
 fn words(text: &str) -> Vec<String> {
     text.split(|letter: char| !letter.is_alphanumeric())

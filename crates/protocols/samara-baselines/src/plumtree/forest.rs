@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
 use samara_engine::outbox::Owe;
-use samara_engine::{Engine, Input, PeerId, PeerIdentity, PeerKeyed, PeerMap, TimerToken, Topic};
+use samara_engine::{Counted, Engine, Input, PeerId, PeerIdentity, PeerKeyed, PeerMap, TimerToken, Topic};
 
 use super::{Plumtree, TIMERS};
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};

@@ -234,15 +234,19 @@ impl Publisher for Plumtree {
     }
 }
 
-/// Sizes of a node's tables, in entries. See [`Plumtree::sizes`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    pub seen: usize,
-    pub cached: usize,
-    /// Messages that were announced and have not arrived.
-    pub missing: usize,
-    /// Deadlines of missing messages, including obsolete ones.
-    pub deadlines: usize,
+samara_engine::counters! {
+    /// Sizes of a node's tables, in entries. See [`Plumtree::sizes`].
+    #[derive(Copy, Eq)]
+    pub struct Sizes {
+        /// Ids in the seen cache.
+        pub seen: usize,
+        /// Messages kept to answer GRAFT.
+        pub cached: usize,
+        /// Messages that were announced and have not arrived.
+        pub missing: usize,
+        /// Deadlines of missing messages, including obsolete ones.
+        pub deadlines: usize,
+    }
 }
 
 impl Plumtree {
@@ -335,7 +339,7 @@ impl Plumtree {
             return Err(Ignored::GraftOverLimit);
         }
         peer.grafts.1 += 1;
-        self.core.metrics.copies_answered += 1;
+        self.core.metrics.answered_copies += 1;
         let frame = PlumtreeFrame::Gossip { message, round };
         self.core.owe(to, FORWARDED, frame, Some(key), cx);
         Ok(())

@@ -81,7 +81,7 @@ fn announcements_without_room_are_retried_with_the_current_state() {
         node.command(Command::Subscribe(Topic::new(name)));
     }
     node.command(Command::Unsubscribe(Topic::new("b")));
-    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 3);
+    assert_eq!(node.engine.metrics().queue_drops(LossCause::DroppedNewest), 3);
     let lost = node.events.iter().filter(|event| matches!(event, Event::Lost(_))).count();
     assert_eq!(lost, 3);
     assert_eq!(node.sent(), [(PeerId(0), subscriptions(&[(true, "a")]))]);
@@ -150,7 +150,7 @@ fn useless_copies_are_withdrawn_if_configured() {
         let left = receivers(&node.sent());
         let expected: &[_] = if withdraw { &[(PeerId(2), 1)] } else { &[(PeerId(1), 1), (PeerId(2), 1)] };
         assert_eq!(left, expected);
-        assert_eq!(node.engine.metrics().copies_withdrawn, u64::from(withdraw));
+        assert_eq!(node.engine.metrics().withdrawn_copies, u64::from(withdraw));
     }
 }
 

@@ -160,7 +160,7 @@ fn graft_is_answered_with_the_message_and_all_later_ones() {
     assert_eq!(node.sent(), [(P[1], gossip(1, 7))]);
     node.frame(P[0], gossip(2, 0));
     assert_eq!(node.sent(), [(P[1], gossip(2, 1)), (P[2], gossip(2, 1))]);
-    assert_eq!(node.engine.metrics().copies_answered, 1);
+    assert_eq!(node.engine.metrics().answered_copies, 1);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn announcement_of_an_owed_message_withdraws_the_copy() {
     node.frame(P[0], gossip(1, 0));
     node.frame(P[1], ihave(&[(message(1).id(), 3)]));
     assert_eq!(node.sent(), [(P[2], gossip(1, 1))]);
-    assert_eq!(node.engine.metrics().copies_withdrawn, 1);
+    assert_eq!(node.engine.metrics().withdrawn_copies, 1);
     assert_eq!(node.engine.sizes().missing, 0);
 }
 
@@ -278,7 +278,7 @@ fn graft_without_room_is_retried() {
     node.frame(P[1], ihave(&[(id(1), 0), (id(2), 0)]));
     node.advance(ms(80));
     assert_eq!(node.sent(), [(P[1], graft(Some(id(1)), 0))]);
-    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 1);
+    assert_eq!(node.engine.metrics().queue_drops(LossCause::DroppedNewest), 1);
     node.advance(ms(40));
     assert_eq!(node.sent(), [(P[1], graft(Some(id(2)), 0))]);
 }
@@ -369,7 +369,7 @@ fn queue_to_a_peer_that_never_reads_is_bounded() {
         node.frame(P[1], prune());
     }
     assert_eq!(node.outbox.pending_to(P[1]), 100);
-    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 9900);
+    assert_eq!(node.engine.metrics().queue_drops(LossCause::DroppedNewest), 9900);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use samara_engine::outbox::Tally;
 
-use crate::counters::{by_name, counters};
 use crate::wire::CatFrame;
 
 samara_engine::names! {
@@ -86,126 +85,89 @@ impl FrameKind {
     }
 }
 
-by_name!(by_kind: FrameKind);
-by_name!(by_cause: Ignored);
-
-counters! {
+samara_engine::counters! {
     /// Counters of one node since its start. Counters of the pool are in
     /// [`PoolMetrics`](crate::pool::PoolMetrics).
-    Metrics {
+    ///
+    /// With serde, counters of zero may be missing: other implementations do not count everything.
+    #[derive(Eq)]
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+    pub struct Metrics {
         /// Bodies of transactions received from peers, including duplicates. Divided by the number
         /// of transactions, this is the duplication of the ADR
-        bodies_received = "bodies_received",
+        pub bodies_received: u64,
         /// Bodies of transactions that were not requested from the peer that sent them
-        unrequested_bodies = "unrequested_bodies",
+        pub unrequested_bodies: u64,
         /// Bodies of transactions that were in the pool when they arrived
-        already_seen_txs = "already_seen_txs",
+        pub already_seen_txs: u64,
         /// Bodies of transactions that were being checked, rejected or committed when they arrived
-        settled_duplicates = "settled_duplicates",
+        pub settled_duplicates: u64,
         /// First requests of this node for a transaction. The ADR counts these as `RequestedTxs`;
         /// celestia-core's counter of that name includes the further ones
-        requested_txs = "requested_txs",
+        pub requested_txs: u64,
         /// Requests for a transaction after the first one
-        rerequested_txs = "rerequested_txs",
+        pub rerequested_txs: u64,
         /// Announcements whose hint made this node wait for a push instead of requesting
-        awaited_pushes = "awaited_pushes",
+        pub awaited_pushes: u64,
         /// Waits for a push that ended without the transaction
-        overdue_pushes = "overdue_pushes",
+        pub overdue_pushes: u64,
         /// Requests that timed out before the usual response time of the peer
-        early_timeouts = "early_timeouts",
+        pub early_timeouts: u64,
         /// Requests that timed out
-        timeouts = "request_timeouts",
+        pub timeouts: u64,
         /// Transactions whose request waited for an announcement from a reliable peer
-        held_back = "held_back_txs",
+        pub held_back_txs: u64,
         /// Requests that only test whether a peer answers again
-        probes = "probes",
+        pub probes: u64,
         /// Number of times that no peer was left to request a transaction from
-        lost_txs = "lost_txs",
+        pub lost_txs: u64,
         /// Requests from peers for transactions that this node does not have
-        failed_responses = "failed_responses",
+        pub failed_responses: u64,
         /// Requested keys that peers reported as missing
-        not_found = "not_found",
+        pub not_found: u64,
         /// Keys that this node announced, counted for each peer
-        announced_keys = "announced_keys",
+        pub announced_keys: u64,
         /// Keys that peers announced
-        heard_keys = "heard_keys",
+        pub heard_keys: u64,
         /// Transactions sent instead of their announcements, counted for each peer
-        inline_txs = "inline_txs",
+        pub inline_txs: u64,
         /// Bodies withdrawn from a queue before they were sent
-        withdrawn = "withdrawn_bodies",
+        pub withdrawn_bodies: u64,
         /// Transactions requested because a compact block contains them
-        block_misses = "block_misses",
+        pub block_misses: u64,
         /// Transactions of compact blocks that were already in the pool
-        block_hits = "block_hits",
+        pub block_hits: u64,
         /// Bundles that this node created
-        bundles = "bundles",
-    } and {
-        /// Bodies that found their queue full.
+        pub bundles: u64,
+        /// Bodies that found their queue full
         pub refused_bodies: u64,
-        /// Other frames that found their queue full.
+        /// Other frames that found their queue full
         pub refused_frames: u64,
-        #[cfg_attr(feature = "config", serde(with = "by_kind"))]
-        sent: [Tally; FrameKind::ALL.len()],
-        #[cfg_attr(feature = "config", serde(with = "by_kind"))]
-        received: [Tally; FrameKind::ALL.len()],
-        #[cfg_attr(feature = "config", serde(with = "by_cause"))]
-        ignored: [u64; Ignored::ALL.len()],
+        /// Frames that the outbox accepted, including those withdrawn later
+        pub sent[kind: FrameKind]: Tally,
+        /// Frames received
+        pub received[kind: FrameKind]: Tally,
+        /// Keys, transactions or frames of peers without effect
+        pub ignored[cause: Ignored]: u64,
     }
 }
 
 impl Metrics {
-    /// Returns the number and bytes of frames that the outbox accepted. Includes frames withdrawn
-    /// later.
-    pub fn sent(&self, kind: FrameKind) -> Tally {
-        self.sent[kind as usize]
-    }
-
-    /// Returns the number and bytes of frames received.
-    pub fn received(&self, kind: FrameKind) -> Tally {
-        self.received[kind as usize]
-    }
-
-    pub fn received_mut(&mut self, kind: FrameKind) -> &mut Tally {
-        &mut self.received[kind as usize]
-    }
-
-    /// Returns the number of keys, transactions or frames that were ignored for this cause.
-    pub fn ignored(&self, cause: Ignored) -> u64 {
-        self.ignored[cause as usize]
-    }
-
-    pub fn ignored_mut(&mut self, cause: Ignored) -> &mut u64 {
-        &mut self.ignored[cause as usize]
-    }
-
     /// Returns the number of requests, first and further ones.
     pub fn requests(&self) -> u64 {
         self.requested_txs + self.rerequested_txs
     }
 
-    fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
-        for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
-            change(own, value);
-        }
-        change(&mut self.refused_bodies, other.refused_bodies);
-        change(&mut self.refused_frames, other.refused_frames);
-        let tallies = self.sent.iter_mut().chain(&mut self.received);
-        for (own, value) in tallies.zip(other.sent.iter().chain(&other.received)) {
-            change(&mut own.copies, value.copies);
-            change(&mut own.bytes, value.bytes);
-        }
-        self.ignored.iter_mut().zip(other.ignored).for_each(|(own, value)| change(own, value));
-    }
-
     pub(crate) fn ignore(&mut self, cause: Ignored) {
-        self.ignored[cause as usize] += 1;
+        self.ignored[cause] += 1;
     }
 
     pub(crate) fn send(&mut self, kind: FrameKind, len: usize) {
-        self.sent[kind as usize].add(u32::try_from(len).unwrap_or(u32::MAX));
+        self.sent[kind].add(u32::try_from(len).unwrap_or(u32::MAX));
     }
 
     pub(crate) fn receive(&mut self, kind: FrameKind, len: usize) {
-        self.received[kind as usize].add(u32::try_from(len).unwrap_or(u32::MAX));
+        self.received[kind].add(u32::try_from(len).unwrap_or(u32::MAX));
     }
 }

@@ -625,7 +625,7 @@ impl<A: Application> Cat<A> {
         let may_wait = |item: &&mut Item| matches!(item.wait, Wait::None | Wait::Signer);
         let Some(item) = self.items.get_mut(id).filter(may_wait) else { return };
         item.wait = Wait::Better;
-        self.metrics.held_back += 1;
+        self.metrics.held_back_txs += 1;
         self.agenda.push(now + rules.patience, Task::NoBetter { item: id });
     }
 

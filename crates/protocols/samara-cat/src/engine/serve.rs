@@ -126,7 +126,7 @@ impl<A: Application> Cat<A> {
     /// Withdraws a queued copy of an item from a peer that turned out to have it.
     pub(super) fn withdraw_copy(&mut self, id: ItemId, peer: PeerId, cx: &mut Cx<'_>) {
         if self.config.withdraw {
-            self.metrics.withdrawn += cx.outbox().withdraw(peer, id.message()) as u64;
+            self.metrics.withdrawn_bodies += cx.outbox().withdraw(peer, id.message()) as u64;
         }
     }
 

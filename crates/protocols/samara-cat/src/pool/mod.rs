@@ -148,7 +148,7 @@ impl<A: Application> Pool<A> {
 
     fn counted(&mut self, added: Result<Added, Refusal>) -> Result<Added, Refusal> {
         if let Err(refusal) = &added {
-            *self.metrics.refused_mut(refusal.cause()) += 1;
+            self.metrics.refused[refusal.cause()] += 1;
         }
         added
     }
@@ -274,10 +274,10 @@ impl<A: Application> Pool<A> {
         for slot in slots {
             let Entry { transaction, .. } = self.store.entry(slot);
             match self.application.check(transaction, CheckKind::Recheck) {
-                Verdict::Accept(_) => self.metrics.rechecks += 1,
+                Verdict::Accept(_) => self.metrics.recheck_times += 1,
                 Verdict::Reject { code, reason } => {
                     let key = transaction.key();
-                    self.metrics.rechecks += 1;
+                    self.metrics.recheck_times += 1;
                     self.reject(key, code, &reason);
                     invalid.push(slot);
                     failed.push(key);
@@ -294,7 +294,7 @@ impl<A: Application> Pool<A> {
 
     /// Applies a deferred verdict on a transaction in the pool. Returns true if it stays.
     pub(super) fn rechecked(&mut self, slot: u32, verdict: Verdict) -> bool {
-        self.metrics.rechecks += 1;
+        self.metrics.recheck_times += 1;
         let Verdict::Reject { code, reason } = verdict else { return true };
         let key = self.store.entry(slot).transaction.key();
         self.reject(key, code, &reason);

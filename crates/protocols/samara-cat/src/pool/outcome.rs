@@ -5,7 +5,6 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::TxKey;
-use crate::counters::{by_name, counters};
 
 /// The result of adding a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,47 +114,31 @@ impl Refusal {
     }
 }
 
-by_name!(by_cause: Cause);
-
-counters! {
+samara_engine::counters! {
     /// Counters of a pool since its creation. `mempool_size` and `mempool_size_bytes` of
     /// celestia-core are [`Pool::len`](super::Pool::len) and [`Pool::bytes`](super::Pool::bytes).
-    PoolMetrics {
+    ///
+    /// With serde, counters of zero may be missing: other implementations do not count everything.
+    #[derive(Eq)]
+    #[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+    pub struct PoolMetrics {
         /// Transactions that entered the pool
-        added_txs = "added_txs",
+        pub added_txs: u64,
         /// Bytes of transactions that entered the pool
-        added_bytes = "added_bytes",
+        pub added_bytes: u64,
         /// Transactions in committed blocks, whether or not they were in the pool
-        successful_txs = "successful_txs",
+        pub successful_txs: u64,
         /// New and rechecked transactions that the application rejected
-        failed_txs = "failed_txs",
+        pub failed_txs: u64,
         /// Transactions evicted to make room for others. `evicted_txs` of celestia-core also counts
         /// those rejected because the pool is full, and until 2025 those that expired
-        evicted_txs = "evicted_txs",
+        pub evicted_txs: u64,
         /// Transactions removed because of their age
-        expired_txs = "expired_txs",
+        pub expired_txs: u64,
         /// Completed rechecks of transactions in the pool
-        rechecks = "recheck_times",
-    } and {
-        #[cfg_attr(feature = "config", serde(with = "by_cause"))]
-        refused: [u64; Cause::ALL.len()],
-    }
-}
-
-impl PoolMetrics {
-    /// Returns the number of transactions rejected for this cause.
-    pub fn refused(&self, cause: Cause) -> u64 {
-        self.refused[cause as usize]
-    }
-
-    pub fn refused_mut(&mut self, cause: Cause) -> &mut u64 {
-        &mut self.refused[cause as usize]
-    }
-
-    fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
-        for ((_, own), (.., value)) in self.counters_mut().zip(other.counters()) {
-            change(own, value);
-        }
-        self.refused.iter_mut().zip(other.refused).for_each(|(own, value)| change(own, value));
+        pub recheck_times: u64,
+        /// Transactions that the pool refused
+        pub refused[cause: Cause]: u64,
     }
 }

@@ -54,7 +54,7 @@ fn a_peer_whose_first_request_timed_out_is_not_asked_first() {
         assert_eq!(node.wants(HONEST), [tx.key()], "at once");
         node.frame(HONEST, CatFrame::tx(tx));
     }
-    assert_eq!((node.metrics().timeouts, node.metrics().held_back), (1, 19));
+    assert_eq!((node.metrics().timeouts, node.metrics().held_back_txs), (1, 19));
 }
 
 /// Transactions that no other peer announces are requested nevertheless: one at a time until an
@@ -124,7 +124,7 @@ fn single_timeouts_do_not_demote_a_peer() {
     assert_eq!(node.metrics().timeouts, 2);
     announce(&mut node, SILENT, &tx(200, 50));
     assert_eq!(node.wants(SILENT), [tx(200, 50).key()]);
-    assert_eq!(node.metrics().held_back, 0);
+    assert_eq!(node.metrics().held_back_txs, 0);
 }
 
 /// The node occasionally requests a transaction that it already has, at growing intervals. Nothing
@@ -181,7 +181,7 @@ fn garbage_demotes_a_peer_at_once() {
     node.frame(SILENT, CatFrame::tx(invalid(1, 50)));
     announce(&mut node, SILENT, &tx(1, 50));
     assert_eq!(node.wants(SILENT), []);
-    assert_eq!(node.metrics().held_back, 1);
+    assert_eq!(node.metrics().held_back_txs, 1);
     // A requested transaction that is invalid here says nothing about its sender.
     let invalid = invalid(2, 50);
     announce(&mut node, HONEST, &invalid);

@@ -212,7 +212,7 @@ impl GossipSub {
         let frame = RpcFrame::new(Rpc { publish, ..Rpc::default() });
         let deadline = deadline(cx.now(), self.config.forward_deadline);
         if self.owe(to, self.lanes.answer, frame, key, deadline, cx) {
-            self.metrics.copies_answered += messages.len() as u64;
+            self.metrics.answered_copies += messages.len() as u64;
         } else if key.is_none() {
             // The loss of the frame counts once; the application learns of every message.
             for (key, _) in messages {
@@ -463,7 +463,7 @@ impl GossipSub {
                 cx.outbox().note_has(now, from, key);
                 if self.config.withdraw.on_idontwant {
                     self.withdraw(from, key, cx);
-                    self.metrics.copies_kept_unwanted += u64::from(cx.outbox().owes(from, key));
+                    self.metrics.kept_unwanted_copies += u64::from(cx.outbox().owes(from, key));
                 }
             }
             let Some(peer) = self.peers.get_mut(from).filter(|peer| !peer.observer) else { continue };

@@ -371,7 +371,7 @@ impl GossipSub {
     /// Counts a loss, reports it to the application, and penalises a peer that is too slow for its
     /// messages. `frame` is the lost frame, if the caller has it.
     fn note_lost(&mut self, lost: Lost, frame: Option<&RpcFrame>, cx: &mut Cx<'_>) {
-        self.metrics.lose(lost.cause);
+        self.metrics.queue_drops[lost.cause] += 1;
         if lost.message.is_some() && lost.cause != LossCause::NotConnected {
             self.scores.slow_peer(lost.peer);
         }
@@ -412,7 +412,7 @@ impl GossipSub {
             return 0;
         }
         let copies = cx.outbox().withdraw(peer, message);
-        self.metrics.copies_withdrawn += copies as u64;
+        self.metrics.withdrawn_copies += copies as u64;
         copies
     }
 

@@ -108,126 +108,102 @@ samara_engine::names! {
     }
 }
 
-/// Counters of one node since its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Frames received from peers.
-    pub rpcs_received: u64,
-    /// Messages received, including duplicates.
-    pub messages_received: u64,
-    /// Received messages that were already known.
-    pub duplicates_received: u64,
-    /// Accepted messages of other nodes.
-    pub messages_delivered: u64,
-    /// Messages published by this node.
-    pub messages_published: u64,
-    /// Messages published by this node without a known recipient.
-    pub messages_published_to_nobody: u64,
-    /// Copies of own messages that were put into the outbox.
-    pub copies_published: u64,
-    /// Copies of other nodes' messages that were put into the outbox.
-    pub copies_forwarded: u64,
-    /// Copies that were put into the outbox in answer to IWANT.
-    pub copies_answered: u64,
-    /// Copies that were not sent because the peer had sent IDONTWANT.
-    pub copies_suppressed: u64,
-    /// Copies that were withdrawn, for any reason in [`Withdraw`](crate::config::Withdraw).
-    pub copies_withdrawn: u64,
-    /// Copies that stayed owed although the peer sent IDONTWANT and the node withdraws such copies:
-    /// always 0.
-    pub copies_kept_unwanted: u64,
-    /// Ids announced to peers.
-    pub ihave_ids_sent: u64,
-    /// Ids announced by peers.
-    pub ihave_ids_received: u64,
-    /// Ids requested from peers.
-    pub iwant_ids_sent: u64,
-    /// Ids requested by peers.
-    pub iwant_ids_received: u64,
-    /// Ids sent by IDONTWANT, counted for each peer.
-    pub idontwant_ids_sent: u64,
-    /// Ids received by IDONTWANT.
-    pub idontwant_ids_received: u64,
-    /// GRAFTs that were put into the outbox.
-    pub grafts_sent: u64,
-    /// GRAFTs received from peers.
-    pub grafts_received: u64,
-    /// PRUNEs that were put into the outbox.
-    pub prunes_sent: u64,
-    /// PRUNEs received from peers.
-    pub prunes_received: u64,
-    /// Promises (of IHAVE, after IWANT) that peers broke.
-    pub promises_broken: u64,
-    /// Misbehaviours of peers for which the score has a penalty (P7), with or without scoring.
-    pub misbehaviours: u64,
-    /// Offers that were not remembered, with one request at a time: beyond the number for a message or a
-    /// peer, or of a parked peer if none are remembered.
-    pub offers_ignored: u64,
-    /// Requests that were not answered in time, with one request at a time.
-    pub requests_overdue: u64,
-    /// Peers that were parked because they broke a promise.
-    pub peers_parked: u64,
-    /// Parts received, including those that were known.
-    pub parts_received: u64,
-    /// Received parts that were already known, or awaited their verdict.
-    pub parts_duplicate: u64,
-    /// Received parts that the application accepted.
-    pub parts_accepted: u64,
-    /// Copies of parts that were put into the outbox.
-    pub parts_sent: u64,
-    /// Copies of parts that were withdrawn because the peer had them or no longer wanted them.
-    pub parts_withdrawn: u64,
-    /// Parts that an asked peer did not send in time.
-    pub parts_overdue: u64,
-    /// Metadata of partial messages that was put into the outbox.
-    pub parts_metadata_sent: u64,
-    /// Metadata of partial messages received from peers.
-    pub parts_metadata_received: u64,
-    /// Headers of partial messages that were put into the outbox.
-    pub headers_sent: u64,
-    /// Headers of partial messages received, including those that were known.
-    pub headers_received: u64,
-    /// Received headers that were already known, or awaited their verdict.
-    pub headers_duplicate: u64,
-    /// Peers dialled on recommendation.
-    pub exchange_dials: u64,
-    /// Heartbeats since the start.
-    pub heartbeats: u64,
-    lost: [u64; 4],
-    ignored: ByCause,
-}
-
-/// Counters indexed by cause. Arrays of more than 32 elements have no default.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ByCause([u64; Ignored::ALL.len()]);
-
-impl Default for ByCause {
-    fn default() -> Self {
-        Self([0; Ignored::ALL.len()])
+samara_engine::counters! {
+    /// Counters of one node since its start.
+    #[derive(Eq)]
+    pub struct Metrics {
+        /// Frames received from peers.
+        pub rpcs_received: u64,
+        /// Messages received, including duplicates.
+        pub messages_received: u64,
+        /// Received messages that were already known.
+        pub duplicates_received: u64,
+        /// Accepted messages of other nodes.
+        pub messages_delivered: u64,
+        /// Messages published by this node.
+        pub messages_published: u64,
+        /// Messages published by this node without a known recipient.
+        pub messages_published_to_nobody: u64,
+        /// Copies of own messages that were put into the outbox.
+        pub published_copies: u64,
+        /// Copies of other nodes' messages that were put into the outbox.
+        pub forwarded_copies: u64,
+        /// Copies that were put into the outbox in answer to IWANT.
+        pub answered_copies: u64,
+        /// Copies that were not sent because the peer had sent IDONTWANT.
+        pub suppressed_copies: u64,
+        /// Copies that were withdrawn, for any reason that the configuration names.
+        pub withdrawn_copies: u64,
+        /// Copies that stayed owed although the peer sent IDONTWANT and the node withdraws such copies:
+        /// always 0.
+        pub kept_unwanted_copies: u64,
+        /// Ids announced to peers.
+        pub ihave_ids_sent: u64,
+        /// Ids announced by peers.
+        pub ihave_ids_received: u64,
+        /// Ids requested from peers.
+        pub iwant_ids_sent: u64,
+        /// Ids requested by peers.
+        pub iwant_ids_received: u64,
+        /// Ids sent by IDONTWANT, counted for each peer.
+        pub idontwant_ids_sent: u64,
+        /// Ids received by IDONTWANT.
+        pub idontwant_ids_received: u64,
+        /// GRAFTs that were put into the outbox.
+        pub grafts_sent: u64,
+        /// GRAFTs received from peers.
+        pub grafts_received: u64,
+        /// PRUNEs that were put into the outbox.
+        pub prunes_sent: u64,
+        /// PRUNEs received from peers.
+        pub prunes_received: u64,
+        /// Promises (of IHAVE, after IWANT) that peers broke.
+        pub promises_broken: u64,
+        /// Misbehaviours of peers for which the score has a penalty (P7), with or without scoring.
+        pub misbehaviours: u64,
+        /// Offers that were not remembered, with one request at a time: beyond the number for a message or a
+        /// peer, or of a parked peer if none are remembered.
+        pub offers_ignored: u64,
+        /// Requests that were not answered in time, with one request at a time.
+        pub requests_overdue: u64,
+        /// Peers that were parked because they broke a promise.
+        pub peers_parked: u64,
+        /// Parts received, including those that were known.
+        pub parts_received: u64,
+        /// Received parts that were already known, or awaited their verdict.
+        pub parts_duplicate: u64,
+        /// Received parts that the application accepted.
+        pub parts_accepted: u64,
+        /// Copies of parts that were put into the outbox.
+        pub parts_sent: u64,
+        /// Copies of parts that were withdrawn because the peer had them or no longer wanted them.
+        pub parts_withdrawn: u64,
+        /// Parts that an asked peer did not send in time.
+        pub parts_overdue: u64,
+        /// Metadata of partial messages that was put into the outbox.
+        pub parts_metadata_sent: u64,
+        /// Metadata of partial messages received from peers.
+        pub parts_metadata_received: u64,
+        /// Headers of partial messages that were put into the outbox.
+        pub headers_sent: u64,
+        /// Headers of partial messages received, including those that were known.
+        pub headers_received: u64,
+        /// Received headers that were already known, or awaited their verdict.
+        pub headers_duplicate: u64,
+        /// Peers dialled on recommendation.
+        pub exchange_dials: u64,
+        /// Heartbeats since the start.
+        pub heartbeats: u64,
+        /// Frames that the outbox rejected or dropped for newer ones.
+        pub queue_drops[cause: LossCause]: u64,
+        /// Input of peers without effect, in the unit that the cause concerns: ids, messages or
+        /// frames.
+        pub ignored[cause: Ignored]: u64,
     }
 }
 
 impl Metrics {
-    /// Returns the count of a cause, in the unit that it concerns (ids, messages or frames).
-    pub fn ignored(&self, cause: Ignored) -> u64 {
-        self.ignored.0[cause as usize]
-    }
-
-    /// Returns all causes with their counts.
-    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
-        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
-    }
-
-    /// Returns the number of frames that the outbox rejected or dropped for newer ones.
-    pub fn lost(&self, cause: LossCause) -> u64 {
-        self.lost[cause as usize]
-    }
-
     pub(super) fn ignore(&mut self, cause: Ignored, count: u64) {
-        self.ignored.0[cause as usize] += count;
-    }
-
-    pub(super) fn lose(&mut self, cause: LossCause) {
-        self.lost[cause as usize] += 1;
+        self.ignored[cause] += count;
     }
 }

@@ -367,56 +367,58 @@ impl Engine for GossipSub {
     }
 }
 
-/// The number of entries that a node remembers, and the losses of full tables since the start. See
-/// [`GossipSub::sizes`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Topics that are joined or known from peers.
-    pub topics: usize,
-    /// Bytes of the names of these topics.
-    pub topic_bytes: usize,
-    /// Bytes of the extensions that peers have announced.
-    pub extension_bytes: usize,
-    /// Ids in the seen cache.
-    pub seen: usize,
-    /// Bytes of these ids, with their entries in tables.
-    pub seen_bytes: usize,
-    /// Messages in the message cache.
-    pub cached: usize,
-    /// Bytes of these messages.
-    pub cached_bytes: usize,
-    /// Pairs of a peer and a topic in backoff.
-    pub backoffs: usize,
-    /// Promises that are tracked.
-    pub promises: usize,
-    /// Announced messages that have not arrived, with one request at a time.
-    pub wanted: usize,
-    /// Payloads whose pieces are counted.
-    pub payloads: usize,
-    /// IDONTWANT ids received from peers.
-    pub unwanted: usize,
-    /// Bytes of these ids, with their entries in tables.
-    pub unwanted_bytes: usize,
-    /// Messages that await a verdict.
-    pub pending_validations: usize,
-    /// Bytes of the payloads that await their verdict.
-    pub pending_validation_bytes: usize,
-    /// Groups of parts.
-    pub groups: usize,
-    /// Bytes of these parts.
-    pub part_bytes: usize,
-    /// Bodies of partial messages that await their verdict.
-    pub pending_parts: usize,
-    /// Dials in progress.
-    pub dialling: usize,
-    /// Ids of seen messages that a full table forgot before they expired.
-    pub seen_evicted: u64,
-    /// Messages that a full message cache forgot before their time, or did not store.
-    pub cached_evicted: u64,
-    /// Announced messages that a full table did not track.
-    pub promises_refused: u64,
-    /// Records of deliveries that a full table forgot before they expired.
-    pub records_evicted: u64,
+samara_engine::counters! {
+    /// The number of entries that a node remembers, and the losses of full tables since the start. See
+    /// [`GossipSub::sizes`].
+    #[derive(Copy, Eq)]
+    pub struct Sizes {
+        /// Topics that are joined or known from peers.
+        pub topics: usize,
+        /// Bytes of the names of these topics.
+        pub topic_bytes: usize,
+        /// Bytes of the extensions that peers have announced.
+        pub extension_bytes: usize,
+        /// Ids in the seen cache.
+        pub seen: usize,
+        /// Bytes of these ids, with their entries in tables.
+        pub seen_bytes: usize,
+        /// Messages in the message cache.
+        pub cached: usize,
+        /// Bytes of these messages.
+        pub cached_bytes: usize,
+        /// Pairs of a peer and a topic in backoff.
+        pub backoffs: usize,
+        /// Promises that are tracked.
+        pub promises: usize,
+        /// Announced messages that have not arrived, with one request at a time.
+        pub wanted: usize,
+        /// Payloads whose pieces are counted.
+        pub payloads: usize,
+        /// IDONTWANT ids received from peers.
+        pub unwanted: usize,
+        /// Bytes of these ids, with their entries in tables.
+        pub unwanted_bytes: usize,
+        /// Messages that await a verdict.
+        pub pending_validations: usize,
+        /// Bytes of the payloads that await their verdict.
+        pub pending_validation_bytes: usize,
+        /// Groups of parts.
+        pub groups: usize,
+        /// Bytes of these parts.
+        pub part_bytes: usize,
+        /// Bodies of partial messages that await their verdict.
+        pub pending_parts: usize,
+        /// Dials in progress.
+        pub dialling: usize,
+        /// Ids of seen messages that a full table forgot before they expired.
+        pub seen_evicted: u64,
+        /// Messages that a full message cache forgot before their time, or did not store.
+        pub cached_evicted: u64,
+        /// Announced messages that a full table did not track.
+        pub promises_refused: u64,
+        /// Records of deliveries that a full table forgot before they expired.
+        pub records_evicted: u64,
+    }
 }
 
 /// Returns the time after which a copy is discarded unsent.

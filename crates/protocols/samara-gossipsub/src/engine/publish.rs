@@ -185,7 +185,7 @@ impl GossipSub {
         let peers = std::mem::take(&mut split.push);
         self.metrics.messages_published += 1;
         self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());
-        self.metrics.copies_published += peers.len() as u64;
+        self.metrics.published_copies += peers.len() as u64;
         Ok(Prepared { key, id, topic, message, peers, split })
     }
 
@@ -268,7 +268,7 @@ impl GossipSub {
             }
             true
         });
-        self.metrics.copies_suppressed += suppressed;
+        self.metrics.suppressed_copies += suppressed;
         if self.config.shuffle_recipients {
             cx.rng().shuffle(&mut peers);
         }

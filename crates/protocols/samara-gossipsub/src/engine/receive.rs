@@ -251,7 +251,7 @@ impl GossipSub {
         let peers = std::mem::take(&mut split.push);
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);
-            self.metrics.copies_forwarded += peers.len() as u64;
+            self.metrics.forwarded_copies += peers.len() as u64;
             let frame = frame.unwrap_or_else(|| RpcFrame::message(&message));
             let deadline = deadline(now, self.config.forward_deadline);
             let owe = Owe { message: key, frame, peers, deadline };

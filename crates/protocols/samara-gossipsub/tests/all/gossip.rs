@@ -270,7 +270,7 @@ fn one_frame_with_200_answers_takes_one_place_in_a_queue_of_32() {
     let peer = PeerId(0);
     node.rpc(peer, iwant(ids.clone()));
     assert_eq!(node.outbox.pending_to(peer), 1);
-    assert_eq!(node.engine.metrics().copies_answered, 200);
+    assert_eq!(node.engine.metrics().answered_copies, 200);
     let sent = node.sent();
     assert_eq!((sent.0.len(), sent.messages().len()), (1, 200));
 

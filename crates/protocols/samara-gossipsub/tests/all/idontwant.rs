@@ -97,7 +97,7 @@ fn an_unwanted_message_is_not_sent() {
     node.rpc(peers[1], idontwant(vec![id_of(&new)]));
     node.rpc(peers[0], publish([new]));
     assert_eq!(node.sent().receivers(), peers[2..]);
-    assert_eq!(node.engine.metrics().copies_suppressed, 1);
+    assert_eq!(node.engine.metrics().suppressed_copies, 1);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn idontwant_withdraws_an_owed_copy() {
     node.rpc(peers[0], publish([new.clone()]));
     node.rpc(peers[1], idontwant(vec![id_of(&new)]));
     assert_eq!(node.sent().receivers(), peers[2..]);
-    assert_eq!(node.engine.metrics().copies_withdrawn, 1);
+    assert_eq!(node.engine.metrics().withdrawn_copies, 1);
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_slow_peer_loses_score_and_every_loss_is_reported() {
         node.publish("t", 10);
     }
     assert_eq!(node.sent().messages().len(), 2);
-    assert_eq!(node.engine.metrics().lost(LossCause::DroppedNewest), 3);
+    assert_eq!(node.engine.metrics().queue_drops(LossCause::DroppedNewest), 3);
     assert_eq!(node.engine.peer_score(peers[0]), -1.5);
     let losses =
         node.events.iter().filter(|event| matches!(event, Event::Lost(lost) if lost.peer == peers[0]));

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use blake3::Hash;
 use crypto_bigint::{Odd, Uint};
+use samara_engine::By;
 use zeroize::Zeroizing;
 
 use super::{BadElement, Input, Output, Seat, Slots, Vault, Voided};
@@ -244,7 +245,7 @@ pub(super) fn admit<'a>(
     shared: Option<&'a Secret>,
     elements: &[u8],
     credentials: &[u8],
-    voided: &mut Voided,
+    voided: &mut By<Voided>,
 ) -> Entry<'a> {
     let field = |index: usize| {
         let mut field = [0; FIELD_BYTES];
@@ -256,12 +257,12 @@ pub(super) fn admit<'a>(
         return Entry::WasVoid;
     }
     let Some(shared) = shared else {
-        voided.unknown_sender += 1;
+        voided[Voided::UnknownSender] += 1;
         return Entry::Void;
     };
     let covered = if seat.is_first() { elements } else { &[] };
     if code(shared, round, &salt, sender, covered) != Hash::from_bytes(field(2)) {
-        voided.wrong_code += 1;
+        voided[Voided::WrongCode] += 1;
         return Entry::Void;
     }
     Entry::Admitted(Admitted { sender, shared, salt })
@@ -320,7 +321,7 @@ impl<M: Modulus<LIMBS>, const LIMBS: usize> CMix<M, LIMBS> {
                 out.admit(admitted.sender);
             }
             let breaks = sound.is_none() && !matches!(entry, Entry::Void);
-            out.voided.bad_element += u64::from(breaks);
+            out.voided[Voided::BadElement] += u64::from(breaks);
             let is_kept = admitted.is_some() || (matches!(entry, Entry::WasVoid) && sound.is_some());
             let Some(payloads) = (if is_kept { sound } else { read(&empty) }) else { continue };
             let factors = self.factors(Pass::Decrypt, slots.first + index as u32);

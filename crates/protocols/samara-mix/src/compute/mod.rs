@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use samara_engine::By;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -82,28 +83,15 @@ impl Slots {
     }
 }
 
-/// Causes of voided slots, for which only their senders are responsible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize))]
-pub struct Voided {
-    pub unknown_sender: u64,
-    /// The code is wrong: another round, another sender, or changed elements.
-    pub wrong_code: u64,
-    pub bad_element: u64,
-    /// The salt was repeated in the round: the slot is a copy of another one.
-    pub repeated: u64,
-}
-
-impl Voided {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.unknown_sender += other.unknown_sender;
-        self.wrong_code += other.wrong_code;
-        self.bad_element += other.bad_element;
-        self.repeated += other.repeated;
-    }
-
-    pub const fn total(&self) -> u64 {
-        self.unknown_sender + self.wrong_code + self.bad_element + self.repeated
+samara_engine::names! {
+    /// The cause of a voided slot, for which only its sender is responsible.
+    pub enum Voided {
+        UnknownSender = "unknown_sender",
+        /// The code is wrong: another round, another sender, or changed elements.
+        WrongCode = "wrong_code",
+        BadElement = "bad_element",
+        /// The salt was repeated in the round: the slot is a copy of another one.
+        Repeated = "repeated",
     }
 }
 
@@ -111,7 +99,7 @@ impl Voided {
 pub(crate) struct Output {
     pub(crate) elements: Vec<u8>,
     pub(crate) credentials: Vec<u8>,
-    pub(crate) voided: Voided,
+    pub(crate) voided: By<Voided>,
     /// The senders of valid payloads; only for [`Phase::Decrypt`]. Neighbours are different.
     pub(crate) senders: Vec<SenderId>,
 }

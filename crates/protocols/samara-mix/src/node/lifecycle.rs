@@ -106,7 +106,7 @@ impl Node {
     fn drop_failed(&mut self, mut round: Round, failure: Failure, cx: &mut Cx<'_>) {
         if round.state.can_become(NodeState::Error) {
             self.set_state(&mut round, NodeState::Error, cx);
-            self.metrics.fail(failure.cause);
+            self.metrics.failed[failure.cause] += 1;
             cx.emit(Event::Failed { round: round.number(), failure });
         }
         self.forget(&round, cx);

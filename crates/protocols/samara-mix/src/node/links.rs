@@ -32,7 +32,7 @@ impl Node {
         self.peers.tick(&self.config, &mut self.metrics, cx);
         self.send_pings(cx);
         self.check_rounds(cx);
-        self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
+        *self.metrics.held_bytes_max = self.metrics.held_bytes_max.max(self.held_bytes_total());
     }
 
     pub(super) fn link_up(&mut self, peer: PeerId, identity: &PeerIdentity, cx: &mut Cx<'_>) {

@@ -199,8 +199,8 @@ impl Node {
         output: Output,
         cx: &mut Cx<'_>,
     ) -> Result<(), Failure> {
-        self.metrics.worked(phase, count);
-        self.metrics.voided.add(output.voided);
+        self.metrics.slots[phase] += u64::from(count);
+        self.metrics.voided.add(&output.voided);
         if self.config.senders_min > 1 {
             round.senders.extend(output.senders);
         }
@@ -434,7 +434,7 @@ impl Node {
         if copies.is_empty() {
             return;
         }
-        self.metrics.voided.add(Voided { repeated: copies.len() as u64, ..Voided::default() });
+        self.metrics.voided[Voided::Repeated] += copies.len() as u64;
         let void = sender::void(self.config.group);
         let (mut elements, mut credentials) = (piece.elements.to_vec(), piece.credentials.to_vec());
         for index in copies {
@@ -461,7 +461,7 @@ impl Node {
         self.metrics.delivered_void += count(&Outcome::Void);
         self.metrics.delivered_unreadable += count(&Outcome::Unreadable);
         self.metrics.delivered += outcomes.len() as u64;
-        self.metrics.worked(Phase::Result, round.plan.batch);
+        self.metrics.slots[Phase::Result] += u64::from(round.plan.batch);
         (round.vault, round.names) = (None, Default::default());
         self.set_state(round, NodeState::Completed, cx);
         cx.emit(Event::Delivered { round: round.number(), outcomes });

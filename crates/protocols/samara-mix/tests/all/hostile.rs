@@ -6,6 +6,7 @@ use bytes::Bytes;
 use samara_mix::wire::Piece;
 use samara_mix::{
     Cause, Command, Config, Group, Ignored, MixFrame, Outcome, Phase, Plan, Sealed, Secret, Sender, SenderId,
+    Voided,
 };
 
 use crate::config;
@@ -47,7 +48,7 @@ fn payload_of_unknown_sender_is_voided_alone() {
         let outcomes = outcomes(&net);
         assert_eq!(count(&outcomes, |outcome| *outcome == Outcome::Void), 1);
         assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 23);
-        let voided = (0..5).map(|node| net.node(node).metrics().voided.unknown_sender).sum::<u64>();
+        let voided = (0..5).map(|node| net.node(node).metrics().voided(Voided::UnknownSender)).sum::<u64>();
         assert!(voided >= net.record.complete().len() as u64);
     }
 }
@@ -89,7 +90,7 @@ fn every_node_checks_its_code() {
     assert_eq!(count(&outcomes, |outcome| matches!(outcome, Outcome::Content(_))), 23);
     // Teams are drawn again after some rounds.
     let thirds: Vec<u32> = net.record.drawn.iter().map(|(_, _, team)| team[2]).collect();
-    let noticed = |node: &u32| net.node(*node).metrics().voided.wrong_code > 0;
+    let noticed = |node: &u32| net.node(*node).metrics().voided(Voided::WrongCode) > 0;
     let noticed: Vec<u32> = (0..5).filter(noticed).collect();
     assert!(noticed.contains(&thirds[0]) && noticed.iter().all(|node| thirds.contains(node)), "{noticed:?}");
 }

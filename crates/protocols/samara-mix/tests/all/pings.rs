@@ -105,8 +105,7 @@ fn pings_from_the_wrong_side_are_not_forwarded() {
     let plan = net.record.plans.values().next_back().unwrap().clone();
     let (second, fourth) = (plan.team[1], plan.team[3]);
     let sent = |net: &Net| net.node(second).metrics().control_frames.copies;
-    let (before, ignored) =
-        (sent(&net), |net: &Net| net.node(second).metrics().ignored_by_cause().map(|(_, n)| n).sum::<u64>());
+    let (before, ignored) = (sent(&net), |net: &Net| net.node(second).metrics().ignored.total());
     let ignored_before = ignored(&net);
     for (from, seat, round) in
         [(fourth, 1, plan.round), (plan.team[0], 2, plan.round), (plan.team[0], 1, u64::MAX)]

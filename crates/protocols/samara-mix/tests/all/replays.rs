@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use samara_mix::{Batch, Command, Group, Ignored, MixFrame, Outcome, RefuseError};
+use samara_mix::{Batch, Command, Group, Ignored, MixFrame, Outcome, RefuseError, Voided};
 
 use crate::config;
 use crate::net::Net;
@@ -118,5 +118,5 @@ fn payload_of_another_round_is_voided() {
     net.run_until(Duration::from_secs(10), |net| !net.record.complete().is_empty());
     let outcomes = &net.record.delivered.values().next().unwrap().1;
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Void).count(), 1);
-    assert_eq!(net.node(plans[1].team[0]).metrics().voided.wrong_code, 1);
+    assert_eq!(net.node(plans[1].team[0]).metrics().voided(Voided::WrongCode), 1);
 }

@@ -78,7 +78,7 @@ fn history(seed: u64) {
         net.record.refused
     );
     for host in 0..=net.scheduler() {
-        assert_eq!(net.engine(host).metrics().refused_frames, 0);
+        assert_eq!(net.engine(host).metrics().queue_drops, 0);
     }
     // Rounds without an end must have started recently.
     let now = net.now;

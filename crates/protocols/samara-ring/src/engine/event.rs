@@ -122,52 +122,53 @@ samara_engine::names! {
     }
 }
 
-/// Counters of one node since its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    pub broadcast: u64,
-    /// Messages that were rejected ([`Event::Refused`]).
-    pub refused: u64,
-    /// Delivered messages, own ones included.
-    pub delivered: u64,
-    pub delivered_bytes: u64,
-    /// Units of own messages that were sent for the first time.
-    pub own_units: u64,
-    /// Received units, duplicates included.
-    pub received_units: u64,
-    pub forwarded_units: u64,
-    /// Units that were sent again to a member after it stated what it has.
-    pub resent_units: u64,
-    /// Data frames passed to the outbox, and their bytes.
-    pub data_frames: Tally,
-    /// Other frames passed to the outbox, and their bytes.
-    pub control_frames: Tally,
-    /// Frames that the outbox rejected because the peer is not connected or its queue is full.
-    pub refused_frames: u64,
-    /// Nodes that a peer named and that this member does not dial, because it wants as many links as
-    /// there can be members.
-    pub refused_names: u64,
-    pub views: u64,
-    /// Received `Install` frames, also those of views that this member has installed already because
-    /// another one had.
-    pub installs: u64,
-    pub proposals: u64,
-    pub suspicions: u64,
-    /// Nanoseconds during which a view change blocked new messages.
-    pub frozen_ns: u64,
-    ignored: [u64; Ignored::ALL.len()],
+samara_engine::counters! {
+    /// Counters of one node since its start.
+    #[derive(Eq)]
+    pub struct Metrics {
+        /// Own messages that the group accepted.
+        pub broadcast: u64,
+        /// Own messages that the group refused.
+        pub refused: u64,
+        /// Delivered messages, own ones included.
+        pub delivered: u64,
+        /// Bytes of delivered messages.
+        pub delivered_bytes: u64,
+        /// Messages and chunks of this member that were sent for the first time.
+        pub own_units: u64,
+        /// Received messages and chunks, duplicates included.
+        pub received_units: u64,
+        /// Messages and chunks that were forwarded.
+        pub forwarded: u64,
+        /// Messages and chunks that were sent again to a member after it stated what it has.
+        pub repaired: u64,
+        /// Data frames passed to the outbox.
+        pub data_frames: Tally,
+        /// Other frames passed to the outbox.
+        pub control_frames: Tally,
+        /// Frames that the outbox rejected because the peer is not connected or its queue is full.
+        pub queue_drops: u64,
+        /// Nodes that a peer named and that this member does not dial, because it wants as many
+        /// links as there can be members.
+        pub refused_names: u64,
+        /// Views that were installed.
+        pub views: u64,
+        /// Received `Install` frames, also those of views that this member has installed already
+        /// because another one had.
+        pub installs: u64,
+        /// View changes that this member proposed.
+        pub proposals: u64,
+        /// Members suspected of failure.
+        pub suspicions: u64,
+        /// Nanoseconds during which a view change blocked new messages.
+        pub frozen_ns: u64,
+        /// Input of peers without effect.
+        pub ignored[cause: Ignored]: u64,
+    }
 }
 
 impl Metrics {
-    pub fn ignored(&self, cause: Ignored) -> u64 {
-        self.ignored[cause as usize]
-    }
-
-    pub fn ignored_by_cause(&self) -> impl Iterator<Item = (Ignored, u64)> {
-        Ignored::ALL.iter().map(|cause| (*cause, self.ignored(*cause)))
-    }
-
     pub(super) fn ignore(&mut self, cause: Ignored) {
-        self.ignored[cause as usize] += 1;
+        self.ignored[cause] += 1;
     }
 }

@@ -262,7 +262,7 @@ impl Ring {
         let hops = if is_own { unit.hops } else { unit.hops.saturating_sub(1) };
         filling.units.push(Unit { hops, ..unit.clone() });
         if !is_own {
-            self.metrics.forwarded_units += 1;
+            self.metrics.forwarded += 1;
         }
         true
     }
@@ -340,7 +340,7 @@ impl Ring {
         let now = cx.now();
         let taken = cx.outbox().owe(now, peer, lane, frame, None, None).is_ok();
         if !taken {
-            self.metrics.refused_frames += 1;
+            self.metrics.queue_drops += 1;
         } else if lane == Config::DATA {
             self.metrics.data_frames.add(len);
         } else {
@@ -414,7 +414,7 @@ impl Ring {
         if is_planted(Bug::RingResume) {
             units.drain(..units.len().min(1));
         }
-        self.metrics.resent_units += units.len() as u64;
+        self.metrics.repaired += units.len() as u64;
         let hop = &mut current.hops[index];
         hop.forward.clear();
         hop.own.clear();
@@ -436,7 +436,7 @@ impl Ring {
     /// that it lacks, and those that arrive in the meantime.
     pub(super) fn pump_repair(&mut self, cx: &mut Cx<'_>) {
         while let Some((index, filling)) = self.fill_repair() {
-            self.metrics.resent_units += filling.units.len() as u64;
+            self.metrics.repaired += filling.units.len() as u64;
             self.send_data(index, filling, cx);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_engine::PeerIdentity;
 use samara_engine::config::check;
-use samara_engine::outbox::OutboxConfig;
+use samara_engine::outbox::{OutboxConfig, Tally};
 
 use crate::{
     BroadcastError, Config, ConfigError, Detection, Early, Member, Membership, Order, SuspectCause, View,
@@ -167,37 +167,38 @@ samara_engine::names! {
     }
 }
 
-/// Counters of one federated node since its start. Each of its rings has counters of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FederationMetrics {
-    pub broadcast: u64,
-    /// Messages that were rejected.
-    pub refused: u64,
-    /// Delivered messages, own ones included.
-    pub delivered: u64,
-    pub delivered_bytes: u64,
-    /// Messages that this node, as a leader, passed to the bridge, and their bytes.
-    pub bridged: (u64, u64),
-    /// Messages that this node, as a leader, passed to the ring of its site, and their bytes.
-    pub relayed: (u64, u64),
-    /// Messages whose predecessors are lost for good because the site was absent for too long, or
-    /// split.
-    pub skipped: u64,
-    /// Messages dropped before all sites had them, because of the memory limit.
-    pub overflowed: u64,
-    /// Number of times this node became leader.
-    pub leaderships: u64,
-    /// Number of rounds in which leaders exchanged their states.
-    pub rounds: u64,
-    unused: [u64; Unused::ALL.len()],
+samara_engine::counters! {
+    /// Counters of one federated node since its start. Each of its rings has counters of its own.
+    #[derive(Eq)]
+    pub struct FederationMetrics {
+        /// Own messages that the federation accepted.
+        pub broadcast: u64,
+        /// Own messages that the federation refused.
+        pub refused: u64,
+        /// Delivered messages, own ones included.
+        pub delivered: u64,
+        /// Bytes of delivered messages.
+        pub delivered_bytes: u64,
+        /// Messages that this node, as a leader, passed to the bridge.
+        pub bridged: Tally,
+        /// Messages that this node, as a leader, passed to the ring of its site.
+        pub relayed: Tally,
+        /// Messages whose predecessors are lost for good because the site was absent for too long,
+        /// or split.
+        pub skipped: u64,
+        /// Messages dropped before all sites had them, because of the memory limit.
+        pub overflowed: u64,
+        /// Number of times this node became leader.
+        pub leaderships: u64,
+        /// Number of rounds in which leaders exchanged their states.
+        pub rounds: u64,
+        /// Messages and frames without effect.
+        pub unused[cause: Unused]: u64,
+    }
 }
 
 impl FederationMetrics {
-    pub fn unused(&self, cause: Unused) -> u64 {
-        self.unused[cause as usize]
-    }
-
     pub(super) fn ignore(&mut self, cause: Unused) {
-        self.unused[cause as usize] += 1;
+        self.unused[cause] += 1;
     }
 }

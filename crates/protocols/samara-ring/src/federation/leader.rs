@@ -433,14 +433,13 @@ impl Federation {
             let Some(sender) = leader.ready.front().cloned() else { return };
             let next = self.next_of(&sender);
             if let Some((number, is_fresh, content)) = next {
-                let len = content.len() as u64;
+                let len = content.len() as u32;
                 let start = view.filter(|_| is_fresh);
                 let letter = Letter::Relay { start, sender: sender.clone(), number, content }.encode();
                 if self.on_bridge(cx, |ring, cx| ring.broadcast(letter, cx)) != Some(Ok(())) {
                     return;
                 }
-                self.metrics.bridged.0 += 1;
-                self.metrics.bridged.1 += len;
+                self.metrics.bridged.add(len);
                 if let Some(route) = self.logs.get_mut(&sender).and_then(|log| log.route.as_mut()) {
                     (route.cursor, route.is_fresh) = (number, false);
                 }
@@ -485,15 +484,12 @@ impl Federation {
         while let Some((leadership, relayed)) =
             self.leader.as_ref().and_then(|leader| Some((leader.number, leader.stash.front()?.clone())))
         {
-            let len = relayed.content.len() as u64;
+            let len = relayed.content.len() as u32;
             let start = relayed.leaps.then_some(leadership);
             let (sender, number, content) = (relayed.sender, relayed.number, relayed.content);
             let letter = Letter::Relay { start, sender, number, content }.encode();
             match self.on_site(cx, |ring, cx| ring.broadcast(letter, cx)) {
-                Ok(()) => {
-                    self.metrics.relayed.0 += 1;
-                    self.metrics.relayed.1 += len;
-                }
+                Ok(()) => self.metrics.relayed.add(len),
                 // Other sites may allow longer messages than this one.
                 Err(BroadcastError::TooLong { .. }) => self.metrics.ignore(Unused::Malformed),
                 Err(BroadcastError::Full | BroadcastError::Leaving) => break,

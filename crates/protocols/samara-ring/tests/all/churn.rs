@@ -59,7 +59,7 @@ fn predecessors_send_missing_units_again() {
     net.run_for(Duration::from_millis(300));
     net.crash(3, Crash::Closes);
     net.run_for(Duration::from_secs(5));
-    let resent = [0, 2, 4, 5].map(|host| net.engine(host).metrics().resent_units);
+    let resent = [0, 2, 4, 5].map(|host| net.engine(host).metrics().repaired);
     let [origin, before, after, last] = resent;
     assert!(before > 0 && after > 0, "{resent:?}");
     assert_eq!((origin, last), (0, 0), "{resent:?}");

@@ -47,7 +47,7 @@ fn held_messages_travel_the_ring_of_the_first_view() {
 fn direct_messages_bypass_the_ring_without_forwarding() {
     let (mut net, joiner) = joiner(Early::Direct);
     let forwarded =
-        |net: &Net| -> u64 { (0..net.len()).map(|host| net.engine(host).metrics().forwarded_units).sum() };
+        |net: &Net| -> u64 { (0..net.len()).map(|host| net.engine(host).metrics().forwarded).sum() };
     net.run_for(Duration::from_millis(20));
     // All hosts have them before there is a view with the joiner.
     assert!(net.engine(joiner).view().is_none());

@@ -53,7 +53,7 @@ fn frames_of_a_large_group_are_full_if_many_send() {
         (0..senders).for_each(|host| net.send(host, u64::MAX, 8_192, Duration::ZERO));
         net.run_for(Duration::from_millis(800));
         let metrics = net.engine(5).metrics();
-        (metrics.own_units + metrics.forwarded_units) as f64 / metrics.data_frames.copies as f64
+        (metrics.own_units + metrics.forwarded) as f64 / metrics.data_frames.copies as f64
     };
     let (one, all) = (units_per_frame(1), units_per_frame(48));
     assert!(one < 4.0 && all > 2.0 * one, "{one} and {all}");

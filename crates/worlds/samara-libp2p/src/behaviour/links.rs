@@ -371,8 +371,8 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
             };
             connection.in_flight_bytes -= len;
             self.traffic.frames_up += 1;
-            self.traffic.payload_up += payload as u64;
-            self.traffic.control_up += len.saturating_sub(payload) as u64;
+            self.traffic.payload_bytes_up += payload as u64;
+            self.traffic.control_bytes_up += len.saturating_sub(payload) as u64;
             if let Some(frame) = frame {
                 let sent = LinkEvent::FrameSent { peer: peer_id, frame };
                 self.actions.push_back(ToSwarm::GenerateEvent(sent.into()));

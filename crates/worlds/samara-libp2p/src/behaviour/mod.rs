@@ -25,7 +25,7 @@ use libp2p::swarm::{
     CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId};
-use samara_engine::outbox::{Counters, Dispatch, Lane, Schedule};
+use samara_engine::outbox::{ByLane, Dispatch, Schedule};
 use samara_engine::{Driver, Frame, Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::partial::Content;
@@ -398,10 +398,8 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     }
 
     /// Returns the counters of copies in each lane, with the lane's name.
-    pub fn counters(&mut self) -> Vec<(&'static str, Counters)> {
-        let outbox = self.driver.outbox();
-        let lanes = outbox.config().lanes.iter().zip(0..);
-        lanes.map(|(lane, at)| (lane.name, *outbox.counters(Lane(at)))).collect()
+    pub fn counters(&mut self) -> ByLane {
+        self.driver.outbox().by_lane()
     }
 
     /// Returns the traffic over all streams.
@@ -489,8 +487,8 @@ where
             FromHandler::Written(count) => self.written(peer, id, count),
             FromHandler::Frame(frame, is_first) => {
                 self.traffic.frames_down += 1;
-                self.traffic.payload_down += frame.payload_len() as u64;
-                self.traffic.control_down += (frame.encoded_len() - frame.payload_len()) as u64;
+                self.traffic.payload_bytes_down += frame.payload_len() as u64;
+                self.traffic.control_bytes_down += (frame.encoded_len() - frame.payload_len()) as u64;
                 if self.options.report_frames {
                     self.emit(LinkEvent::FrameReceived { peer, frame: frame.clone() });
                 }

@@ -58,24 +58,24 @@ async fn verdicts_determine_forwarding_and_penalties() {
 
     author.publish("t", b"good");
     let id = waiting(&mut our, b"good").await;
-    assert_eq!(our.metrics().await.copies_forwarded, 0, "a message was forwarded without a verdict");
+    assert_eq!(our.metrics().await.forwarded_copies, 0, "a message was forwarded without a verdict");
     verdict(&our, id, Acceptance::Accept).await;
     assert_eq!(reader.message().await.1, b"good");
     assert_eq!(our.message().await.1, b"good");
-    assert_eq!(our.metrics().await.copies_forwarded, 1);
+    assert_eq!(our.metrics().await.forwarded_copies, 1);
 
     author.publish("t", b"of no interest");
     let id = waiting(&mut our, b"of no interest").await;
     verdict(&our, id, Acceptance::Ignore).await;
     let metrics = our.metrics().await;
-    assert_eq!((metrics.copies_forwarded, metrics.ignored(Ignored::MessageIgnored)), (1, 1));
+    assert_eq!((metrics.forwarded_copies, metrics.ignored(Ignored::MessageIgnored)), (1, 1));
     assert!(score(&our, author.peer).await >= 0.0, "the author was penalised for an ignored message");
 
     author.publish("t", b"bad");
     let id = waiting(&mut our, b"bad").await;
     verdict(&our, id, Acceptance::Reject).await;
     let metrics = our.metrics().await;
-    assert_eq!((metrics.copies_forwarded, metrics.ignored(Ignored::MessageRejected)), (1, 1));
+    assert_eq!((metrics.forwarded_copies, metrics.ignored(Ignored::MessageRejected)), (1, 1));
     assert!(score(&our, author.peer).await < 0.0, "the author was not penalised");
     assert!(score(&our, reader.peer).await >= 0.0, "the reader was penalised for another peer's message");
 

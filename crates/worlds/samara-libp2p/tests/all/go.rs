@@ -128,7 +128,7 @@ async fn recover_by_gossip(release: Release) {
     for leaf in &mut leaves {
         assert_eq!(leaf.message().await.1, b"by our gossip");
     }
-    assert!(our_hub.look("t").await.1.unwrap().copies_answered >= 1, "no leaf requested the message");
+    assert!(our_hub.look("t").await.1.unwrap().answered_copies >= 1, "no leaf requested the message");
 
     let Some(mut hub) = golang(release, &["-narrow"]).await else { return };
     hub.subscribe("t");

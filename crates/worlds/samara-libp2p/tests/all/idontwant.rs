@@ -86,8 +86,8 @@ async fn copies_kept_back(other: &mut Node, data: &[u8]) -> (u64, Node) {
     // Used by the caller, which counts copies at the other end.
     our.publish("t", b"behind the copy");
     let metrics = our.metrics().await;
-    assert_eq!(metrics.copies_forwarded + metrics.copies_suppressed, 1, "{metrics:?}");
-    (metrics.copies_suppressed, our)
+    assert_eq!(metrics.forwarded_copies + metrics.suppressed_copies, 1, "{metrics:?}");
+    (metrics.suppressed_copies, our)
 }
 
 #[tokio::test]

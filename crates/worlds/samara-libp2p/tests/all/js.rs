@@ -69,5 +69,5 @@ async fn javascript_recovers_by_gossip() {
     for leaf in &mut leaves {
         assert_eq!(leaf.message().await.1, b"by gossip");
     }
-    hub.counted("an answered request", |metrics| metrics.copies_answered >= 1).await;
+    hub.counted("an answered request", |metrics| metrics.answered_copies >= 1).await;
 }

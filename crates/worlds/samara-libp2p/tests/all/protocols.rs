@@ -70,7 +70,7 @@ async fn unsigned_messages_are_rejected() {
     their.publish("t", b"unsigned");
     // Ignored and counted, with no other effect.
     let refused = async {
-        while our.look("t").await.1.unwrap().ignored_by_cause().map(|(_, count)| count).sum::<u64>() == 0 {
+        while our.look("t").await.1.unwrap().ignored.total() == 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };

@@ -51,7 +51,7 @@ async fn theirs_recover_from_us_by_gossip() {
         assert_eq!(leaf.message().await.1, b"by gossip");
     }
     let metrics = hub.look("t").await.1.unwrap();
-    assert!(metrics.ihave_ids_sent >= 2 && metrics.copies_answered >= 2, "{metrics:?}");
+    assert!(metrics.ihave_ids_sent >= 2 && metrics.answered_copies >= 2, "{metrics:?}");
 }
 
 #[tokio::test]

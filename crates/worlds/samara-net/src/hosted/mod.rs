@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use samara_engine::outbox;
+use samara_engine::outbox::ByLane;
 use samara_engine::places::Shares;
 use samara_engine::{Driver, Engine, FrameCodec, Input, PeerIdentity};
 use sha2::{Digest, Sha256};
@@ -87,7 +87,7 @@ pub trait Host<E: Engine> {
     fn counters(&self) -> Counters;
 
     /// Returns the counters of the outbox by lane.
-    fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)>;
+    fn lanes(&mut self) -> ByLane;
 
     /// Returns the number of copies that the outbox holds.
     fn owed(&mut self) -> usize;
@@ -208,7 +208,7 @@ impl<L: Numbered> Host<L::Engine> for Hosting<L> {
         self.hub.counters()
     }
 
-    fn lanes(&mut self) -> Vec<(&'static str, outbox::Counters)> {
+    fn lanes(&mut self) -> ByLane {
         self.hub.lanes()
     }
 

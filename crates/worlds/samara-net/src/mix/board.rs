@@ -31,28 +31,41 @@ pub struct RoundTimes {
     pub batch: Duration,
 }
 
-/// Counters of the gateway of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+samara_engine::counters! {
+    /// Counters of the gateway of a node since its start, and its state.
+    #[derive(Eq)]
+    pub struct GatewayCounters {
+        /// Rounds that accept payloads.
+        pub rounds_open: usize,
+        /// Payloads that wait for their batch to be full.
+        pub payloads_gathered: usize,
+        /// Batches in the mix.
+        pub batches_mixing: usize,
+        /// Requests that wait for the end of a round.
+        pub waiters: usize,
+        /// Accepted payloads.
+        pub payloads_taken: u64,
+        /// Batches that were handed to the team.
+        pub batches: u64,
+        /// Dummies and void slots that completed batches.
+        pub slots_filled: u64,
+        /// Rounds that failed because too few senders had payloads for them.
+        pub rounds_abandoned: u64,
+        /// Refused calls of senders, by the limit that they exceeded.
+        pub calls_refused[limit]: BTreeMap<&'static str, u64>,
+    }
+}
+
+/// The state of the gateway of a node.
+///
+/// The limits of [`GatewayCounters::calls_refused`] are `registrations`, `message_bytes`,
+/// `message_slots`, `waiting`, `waiting_address`, `receive_timeout`, `sender_share`, `room`,
+/// `waiters`, `results`. It also counts `not_open` (the round accepts no payloads here),
+/// `unknown_round` (this node does not have it), `unknown_sender` (no shared secret), and
+/// `wrong_form` (another group or another size of the team).
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewayStatus {
-    pub open: usize,
-    /// Payloads that wait for their batch to be full.
-    pub gathered: usize,
-    /// Number of batches in the mix.
-    pub mixing: usize,
-    /// Payloads accepted since the start.
-    pub payloads: u64,
-    pub batches: u64,
-    /// Dummies and void slots that completed batches.
-    pub filled: u64,
-    /// Rounds that failed because too few senders had payloads for them.
-    pub abandoned: u64,
-    /// Refused calls by the limit that they exceeded: `registrations`, `message_bytes`,
-    /// `message_slots`, `waiting`, `waiting_address`, `receive_timeout`, `sender_share`, `room`,
-    /// `waiters`, `results`. Also `not_open` (the round accepts no payloads here), `unknown_round`
-    /// (this node does not have it), `unknown_sender` (no shared secret), and `wrong_form` (another
-    /// group or another size of the team).
-    pub refused: BTreeMap<&'static str, u64>,
-    pub waiters: usize,
+    pub counters: GatewayCounters,
     /// Durations of the last finished rounds, in order of completion.
     pub times: Vec<RoundTimes>,
 }
@@ -113,7 +126,7 @@ pub(super) struct Board {
     rounds: watch::Sender<OpenRounds>,
     times: VecDeque<RoundTimes>,
     refused: Tally,
-    status: GatewayStatus,
+    counters: GatewayCounters,
 }
 
 impl Board {
@@ -141,7 +154,7 @@ impl Board {
             rounds,
             times: VecDeque::new(),
             refused,
-            status: GatewayStatus::default(),
+            counters: GatewayCounters::default(),
         }
     }
 
@@ -218,7 +231,7 @@ impl Board {
             return Err(refuse("sender_share", share_exceeded(share)));
         }
         gathering.of_sender.insert(sender, of_sender);
-        self.status.payloads += slots.len() as u64;
+        self.counters.payloads_taken += slots.len() as u64;
         gathering.entered.resize(gathering.entered.len() + slots.len(), now);
         gathering.slots.extend(slots);
         let room = gathering.room() as u32;
@@ -238,7 +251,7 @@ impl Board {
             let is_due = gathering.due(&self.options).is_some_and(|due| due <= now);
             if is_due && gathering.is_anonymous(&self.options) && gathering.room() > 0 {
                 let room = gathering.room();
-                self.status.filled += room as u64;
+                self.counters.slots_filled += room as u64;
                 let team = gathering.plan.team.len();
                 let (group, dummies) = (self.group, self.options.dummies);
                 gathering.slots.extend((0..room).map(|_| filling(group, team, dummies)));
@@ -255,7 +268,7 @@ impl Board {
         let rounds: Vec<u64> = rounds.map(|(round, _)| *round).collect();
         if !rounds.is_empty() {
             self.open.retain(|round, _| !rounds.contains(round));
-            self.status.abandoned += rounds.len() as u64;
+            self.counters.rounds_abandoned += rounds.len() as u64;
             self.announce();
         }
         rounds
@@ -280,7 +293,7 @@ impl Board {
             match Batch::new(&slots) {
                 Ok(batch) => {
                     self.mixing.insert(round, Mixing { entered, full: now });
-                    self.status.batches += 1;
+                    self.counters.batches += 1;
                     batches.push((round, batch));
                 }
                 // Impossible: all of them fit.
@@ -407,15 +420,15 @@ impl Board {
     }
 
     pub(super) fn status(&self) -> GatewayStatus {
-        GatewayStatus {
-            open: self.open.len(),
-            gathered: self.open.values().map(|gathering| gathering.slots.len()).sum(),
-            mixing: self.mixing.len(),
+        let counters = GatewayCounters {
+            rounds_open: self.open.len(),
+            payloads_gathered: self.open.values().map(|gathering| gathering.slots.len()).sum(),
+            batches_mixing: self.mixing.len(),
             waiters: self.waiters(),
-            times: self.times.iter().copied().collect(),
-            refused: self.refused.counts(),
-            ..self.status.clone()
-        }
+            calls_refused: self.refused.counts(),
+            ..self.counters.clone()
+        };
+        GatewayStatus { counters, times: self.times.iter().copied().collect() }
     }
 }
 

@@ -417,7 +417,7 @@ impl<E: MixEngine> LinkLayer for Grpc<E> {
             _ => None,
         };
         let is_post = plan.is_some_and(|plan| plan.transfer == Transfer::Unary);
-        counters.posts += u64::from(is_post);
+        counters.unary_calls += u64::from(is_post);
         if is_post { LANES } else { copy.lane.0 as usize }
     }
 }

@@ -61,7 +61,7 @@
 //! options of the sender ([`ClientOptions`]). Senders make their own certificates, so that a gateway
 //! also has limits by address: connections, bytes that arrive, registrations ([`GatewayOptions`]). A
 //! sender has a share of each batch, and a batch needs several senders. A peer that breaks the rules
-//! loses the link. All causes are counted ([`Counters`], [`GatewayStatus`], [`ClientStatus`]).
+//! loses the link. All causes are counted ([`Counters`], [`GatewayCounters`], [`ClientStatus`]).
 
 mod announced;
 mod board;
@@ -83,7 +83,7 @@ mod task;
 use samara_engine::PeerIdentity;
 use samara_mix::SenderId;
 
-pub use board::{GatewayStatus, RoundTimes};
+pub use board::{GatewayCounters, GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};
 pub use gateway::Ended;
 #[cfg(feature = "hosted")]

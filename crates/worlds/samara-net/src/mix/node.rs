@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use samara_engine::outbox::ByLane;
 use samara_engine::places::{Places, Rates, Shares};
-use samara_engine::{Driver, NodeRng, Outbox, outbox};
+use samara_engine::{Driver, NodeRng, Outbox};
 use samara_mix::{Event, KeyPair, Metrics, Mix, Node, Phase, Pool, Scheduler, Secret};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -272,7 +273,7 @@ pub struct Status {
     pub mix: Metrics,
     pub transport: Counters,
     /// Counters of copies by lane.
-    pub lanes: Vec<(&'static str, outbox::Counters)>,
+    pub lanes: ByLane,
     /// Links that are up, by number.
     pub links: Vec<LinkStatus>,
     /// The last ping around the team that this node leads: the sum of one-way latencies.

@@ -144,7 +144,7 @@ impl Task {
         let lanes = self.hub.lanes();
         let mut transport = self.hub.counters();
         for (cause, count) in self.tally.counts() {
-            *transport.closed.entry(cause).or_insert(0) += count;
+            *transport.links_closed.entry(cause).or_insert(0) += count;
         }
         let outbox = self.hub.driver.outbox();
         let links = self.hub.links.iter().map(|(peer, link)| {
@@ -196,7 +196,7 @@ impl Task {
                 break;
             };
             self.jobs_out -= 1;
-            self.hub.counters.cpu += cpu;
+            self.hub.counters.work_cpu_seconds += cpu;
             *self.ledger.entry((done.round(), phase)).or_default() += cpu;
             self.command(Command::Computed(done));
         }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use samara_engine::outbox::ByLane;
 use samara_engine::places::Shares;
-use samara_engine::{Driver, Input, NodeRng, Outbox, outbox};
+use samara_engine::{Driver, Input, NodeRng, Outbox};
 use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -24,7 +25,7 @@ const REQUESTS: usize = 64;
 pub struct Status {
     pub ring: Metrics,
     pub transport: Counters,
-    pub lanes: Vec<(&'static str, outbox::Counters)>,
+    pub lanes: ByLane,
     pub links: usize,
     /// Nodes that this member remembers, with a link or without: the last 1,024 without one, and
     /// all members of the view.
@@ -370,7 +371,7 @@ impl Member {
     /// Logs why this member refused a node that dialled: the node does not learn it. Warnings become
     /// rare, since strangers can cause any number of refusals.
     fn log_refusal(&self, from: SocketAddr, why: &Closed) {
-        let count = self.hub.counters.closed.get(why.name()).copied().unwrap_or(0);
+        let count = self.hub.counters.links_closed.get(why.name()).copied().unwrap_or(0);
         if count.is_power_of_two() {
             tracing::warn!(%from, %why, cause = why.name(), count, "refused a node");
         } else {

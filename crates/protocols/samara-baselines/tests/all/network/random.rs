@@ -26,11 +26,11 @@ fn in_a_full_mesh_each_node_sends_exactly_the_fanout_and_nearly_all_are_reached(
         }
         net.run_until(millis(4000.0));
         let delivered = net.sum(|metrics| metrics.messages_delivered);
-        assert_eq!(net.sum(|metrics| metrics.copies_published), 10 * messages);
-        assert_eq!(net.sum(|metrics| metrics.copies_forwarded), 10 * delivered);
+        assert_eq!(net.sum(|metrics| metrics.published_copies), 10 * messages);
+        assert_eq!(net.sum(|metrics| metrics.forwarded_copies), 10 * delivered);
         // Every copy either arrived or was withdrawn because its receiver already had the message.
         let received = net.sum(|metrics| metrics.messages_received);
-        let withdrawn = net.sum(|metrics| metrics.copies_withdrawn);
+        let withdrawn = net.sum(|metrics| metrics.withdrawn_copies);
         assert_eq!(received + withdrawn, 10 * (messages + delivered));
         reached += delivered;
     }

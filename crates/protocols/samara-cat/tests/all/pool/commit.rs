@@ -84,7 +84,7 @@ fn recheck() {
     let committed = pool.commit(Time::ZERO, 1, &[key("c=0=3")]);
     assert_eq!(committed.failed, [key("xb=0=2"), key("xd=0=4")]);
     assert_eq!(pool.len(), 2);
-    assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (4, 2));
+    assert_eq!((pool.metrics().recheck_times, pool.metrics().failed_txs), (4, 2));
     assert!(pool.is_rejected(&key("xb=0=2")) && !pool.was_evicted(&key("xb=0=2")));
     assert_eq!(pool.bytes(), 10);
     add(&mut pool, "new=0=1").unwrap();
@@ -104,7 +104,7 @@ fn a_pool_without_recheck_does_not_ask_the_application() {
     );
     add(&mut pool, "a=0=1").unwrap();
     assert_eq!(pool.commit(Time::ZERO, 1, &[]).failed, []);
-    assert_eq!((pool.len(), pool.metrics().rechecks), (1, 0));
+    assert_eq!((pool.len(), pool.metrics().recheck_times), (1, 0));
 }
 
 /// A signer's transactions of rising priority, of which a block takes the first. An application

@@ -141,7 +141,7 @@ fn rechecks_may_be_deferred() {
     assert_eq!(pool.decided(NOW, key("a"), reject()), None, "already decided");
     assert_eq!(pool.decided(NOW, key("b"), reject()), Some(Decision::Recheck { kept: false }));
     assert!(!pool.contains(&key("b")) && pool.is_rejected(&key("b")));
-    assert_eq!((pool.metrics().rechecks, pool.metrics().failed_txs), (2, 1));
+    assert_eq!((pool.metrics().recheck_times, pool.metrics().failed_txs), (2, 1));
 
     // Two blocks cause two verdicts, both of which count.
     pool.commit(NOW, 2, &[]);

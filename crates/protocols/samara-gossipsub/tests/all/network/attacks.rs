@@ -119,7 +119,7 @@ fn announcements_of_nonexistent_messages_are_limited_and_penalised() {
 fn repeated_requests_are_answered_three_times() {
     let net = attacked(1, Attack::IWant);
     net.assert_delivered(MESSAGES, &net.all_honest(), "seed 1");
-    let answered = net.sum(|metrics| metrics.copies_answered);
+    let answered = net.sum(|metrics| metrics.answered_copies);
     let asked = net.sum(|metrics| metrics.iwant_ids_received);
     let links = attackers_seen(&net).len() as u64;
     // Some answers go to honest nodes.

@@ -74,9 +74,9 @@ fn a_batch_starts_when_it_is_full_or_has_waited() {
     assert!(board.take_full(start).is_empty());
     board.fill(due);
     assert_eq!(board.take_full(due).len(), 1);
-    let status = board.status();
-    assert_eq!((status.payloads, status.filled, status.batches), (4, 2, 2));
-    assert_eq!(status.refused, [("not_open", 1), ("room", 1), ("wrong_form", 1)].into());
+    let counters = board.status().counters;
+    assert_eq!((counters.payloads_taken, counters.slots_filled, counters.batches), (4, 2, 2));
+    assert_eq!(counters.calls_refused, [("not_open", 1), ("room", 1), ("wrong_form", 1)].into());
     assert!(rounds.borrow().rounds.is_empty());
 }
 
@@ -134,7 +134,7 @@ fn results_reach_early_and_late_waiters_until_forgotten() {
     let (waits, gives_up) = (ask(&mut board, 10), ask(&mut board, 10));
     let refused = ask(&mut board, 10).try_recv().expect("answered").expect_err("too many");
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(board.status().refused, [("unknown_round", 1), ("waiters", 1)].into());
+    assert_eq!(board.status().counters.calls_refused, [("unknown_round", 1), ("waiters", 1)].into());
     drop(gives_up);
     let mut third = ask(&mut board, 10);
     assert!(third.try_recv().is_err(), "it waits");
@@ -151,7 +151,7 @@ fn only_known_rounds_have_waiters() {
         let refused = ask(&mut board, unknown).try_recv().expect("answered").expect_err("unknown");
         assert_eq!(refused.code(), Code::NotFound);
     }
-    assert_eq!(board.status().refused, [("unknown_round", 4)].into());
+    assert_eq!(board.status().counters.calls_refused, [("unknown_round", 4)].into());
     // Another node is the first of round 7, this one of round 8.
     board.join(plan_of(7, vec![2, 4]));
     board.open(plan(8));
@@ -160,12 +160,12 @@ fn only_known_rounds_have_waiters() {
     board.submit(8, SENDER, slots(3), now).expect("there is room");
     assert_eq!(board.take_full(now).len(), 1);
     waiting.extend([ask(&mut board, 7), ask(&mut board, 8)]);
-    assert_eq!(board.status().waiters, 4);
+    assert_eq!(board.status().counters.waiters, 4);
     [7, 8].into_iter().for_each(|round| board.end(round, failed(), now));
     for waiter in &mut waiting {
         assert_eq!(**waiter.try_recv().expect("answered").as_ref().expect("it ended"), failed());
     }
-    assert_eq!((board.status().waiters, board.places.len(), board.running.len()), (0, 0, 0));
+    assert_eq!((board.status().counters.waiters, board.places.len(), board.running.len()), (0, 0, 0));
 }
 
 /// Hosts share the places: none has more than a sixteenth of them, and if all are taken, a newcomer
@@ -179,7 +179,7 @@ fn waiting_hosts_do_not_lock_others_out() {
         greedy.push(ask_from(&mut board, &format!("2001:db8:{network}:{host}00::1"), 7));
     }
     greedy.retain_mut(|waiter| waiter.try_recv().is_err());
-    assert_eq!((greedy.len(), board.status().waiters), (64, 64));
+    assert_eq!((greedy.len(), board.status().counters.waiters), (64, 64));
     let mut honest = ask_from(&mut board, "198.51.100.7", 7);
     assert!(honest.try_recv().is_err(), "it waits");
     let evicted: Vec<_> = greedy.iter_mut().filter_map(|waiter| waiter.try_recv().ok()).collect();
@@ -208,7 +208,7 @@ fn a_sender_has_a_share_of_each_batch() {
     assert_eq!((submit(7, SENDER, 2), submit(7, SENDER, 1)), (Ok(5), refused()));
     // Each round and each sender has a share of its own.
     assert_eq!((submit(8, SENDER, 5), submit(7, other, 5)), (Ok(5), Ok(0)));
-    assert_eq!(board.status().refused, [("sender_share", 3)].into());
+    assert_eq!(board.status().counters.calls_refused, [("sender_share", 3)].into());
     assert_eq!(board.take_full(now).len(), 1);
     assert_eq!(rounds.borrow().rounds[0].room, 5);
     // A small batch has a slot for each sender.
@@ -237,8 +237,8 @@ fn a_batch_waits_for_enough_senders_and_is_abandoned_without_them() {
     assert_eq!(board.take_full(after(9)).len(), 1);
     assert_eq!(board.take_abandoned(after(10)), [7]);
     assert!(rounds.borrow().rounds.is_empty());
-    let status = board.status();
-    assert_eq!((status.abandoned, status.filled, status.open), (1, 1, 0));
+    let counters = board.status().counters;
+    assert_eq!((counters.rounds_abandoned, counters.slots_filled, counters.rounds_open), (1, 1, 0));
 }
 
 #[test]

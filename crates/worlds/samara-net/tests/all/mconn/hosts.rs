@@ -142,7 +142,7 @@ async fn hosts_exchange_transactions_and_dial_only_when_told() {
 }
 
 fn links<H: Host<Watched>>(host: &H) -> u64 {
-    host.counters().links
+    host.counters().links_up
 }
 
 /// Groups of a scenario have other channels.
@@ -195,5 +195,5 @@ async fn strangers_are_refused() {
 }
 
 fn closed<H: Host<Watched>>(host: &H) -> u64 {
-    host.counters().closed.values().sum()
+    host.counters().links_closed.values().sum()
 }

@@ -70,7 +70,7 @@ async fn each_side_answers_the_pings_of_the_other() {
     theirs.linked(1).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let counters = ours.status().await.counters;
-    assert_eq!((counters.links, counters.closed.len()), (1, 0), "{counters:?}");
+    assert_eq!((counters.links_up, counters.links_closed.len()), (1, 0), "{counters:?}");
     // Some ten pings and ten answers each way.
     assert!(counters.bytes_up >= 10 * 1044 && counters.bytes_down >= 10 * 1044, "{counters:?}");
     let keys = BTreeSet::from([ours.submit("after pings").await]);

@@ -29,7 +29,7 @@ async fn two_nodes_that_dial_each_other_keep_one_connection() {
             let status = node.status().await;
             assert_eq!(status.peers.len(), 1);
             assert_eq!(status.peers[0].outbound, dialled, "{status:?}");
-            assert!(status.counters.links <= 2, "{status:?}");
+            assert!(status.counters.links_up <= 2, "{status:?}");
         }
     }
 }
@@ -156,7 +156,7 @@ async fn connections_are_limited() {
     one.linked(1).await;
     let _two = ours(96, &[hub.address()]).await;
     assert_eq!(hub.closed().await, (None, Closed::Full));
-    assert_eq!(hub.status().await.counters.closed["full"], 1);
+    assert_eq!(hub.status().await.counters.links_closed["full"], 1);
 }
 
 #[tokio::test]

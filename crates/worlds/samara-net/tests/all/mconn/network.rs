@@ -38,7 +38,7 @@ async fn transactions_of_all_sizes_arrive_both_ways() {
     one.has(&keys).await;
     other.has(&keys).await;
     let (one, other) = (one.status().await.counters, other.status().await.counters);
-    assert_eq!(one.payload_down, other.payload_up);
+    assert_eq!(one.payload_bytes_down, other.payload_bytes_up);
     assert_eq!((one.bytes_up % 1044, one.bytes_down % 1044), (0, 0), "sealed frames are whole");
 }
 

@@ -45,7 +45,7 @@ async fn still_mixes(network: &Network) {
 
 async fn closed(network: &Network, node: usize, cause: &str) -> u64 {
     let status = network.status(node).await;
-    status.transport.closed.get(cause).copied().unwrap_or(0)
+    status.transport.links_closed.get(cause).copied().unwrap_or(0)
 }
 
 /// Waits until a node has closed a connection for this cause.

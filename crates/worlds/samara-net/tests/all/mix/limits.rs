@@ -33,11 +33,11 @@ async fn dial(network: &Network, node: usize, last: u8) -> Option<Attacker> {
 /// Returns how often the gateway of a node has refused calls for a cause.
 async fn refused(network: &Network, node: usize, cause: &str) -> u64 {
     let gateway = network.status(node).await.gateway.expect("it has one");
-    gateway.refused.get(cause).copied().unwrap_or(0)
+    gateway.counters.calls_refused.get(cause).copied().unwrap_or(0)
 }
 
 async fn closed(network: &Network, node: usize, cause: &str) -> u64 {
-    network.status(node).await.transport.closed.get(cause).copied().unwrap_or(0)
+    network.status(node).await.transport.links_closed.get(cause).copied().unwrap_or(0)
 }
 
 async fn still_mixes(network: &Network) {
@@ -396,7 +396,7 @@ async fn a_round_with_too_few_senders_fails_with_that_cause() {
     last.team.reverse();
     assert_eq!(soon(client.result(&last)).await.expect("an end"), expected);
     let gateway = network.status(round.team[0] as usize).await.gateway.expect("it has one");
-    assert_eq!((gateway.abandoned, gateway.batches), (1, 0));
+    assert_eq!((gateway.counters.rounds_abandoned, gateway.counters.batches), (1, 0));
     // Four senders share a later round, and leave soon after the first payload.
     let mut clients = vec![client];
     for _ in 0..3 {

@@ -54,8 +54,8 @@ async fn several_in_flight(transfer: Transfer) {
         assert!(status.mix.slots(Phase::Permute) >= 6 * 24);
         assert_eq!(status.mix.completed, 6);
         assert_eq!(status.links.len(), 5, "{:?}", status.transport);
-        assert_eq!(status.transport.closed, BTreeMap::new());
-        let posts = status.transport.posts;
+        assert_eq!(status.transport.links_closed, BTreeMap::new());
+        let posts = status.transport.unary_calls;
         assert_eq!(posts > 0, transfer == Transfer::Unary, "{posts} calls with a whole batch");
     }
 }
@@ -110,8 +110,8 @@ async fn share_a_batch(dummies: bool) {
     assert_eq!(distinct.len(), if dummies { 3 } else { 1 });
     let first = round.team[0] as usize;
     let gateway = network.status(first).await.gateway.expect("it has one");
-    assert_eq!((gateway.payloads, gateway.filled), (7, 3));
-    assert_eq!(gateway.refused, [("room", 1)].into());
+    assert_eq!((gateway.counters.payloads_taken, gateway.counters.slots_filled), (7, 3));
+    assert_eq!(gateway.counters.calls_refused, [("room", 1)].into());
     let times = gateway.times.first().expect("the times of the round");
     assert_eq!((times.round, times.payloads), (round.round, 7));
     // The round waited for more payloads, and the mean payload cannot have waited for longer than

@@ -116,7 +116,7 @@ pub(crate) async fn hung_up(stream: &mut TcpStream) -> Vec<u8> {
 
 pub(crate) async fn closed(group: &Group, cause: &str) -> u64 {
     let counters = group.status().await.unwrap().transport;
-    counters.closed.get(cause).copied().unwrap_or(0)
+    counters.links_closed.get(cause).copied().unwrap_or(0)
 }
 
 pub(crate) async fn wait_for_cause(group: &Group, cause: &str, count: u64) {

@@ -59,8 +59,8 @@ async fn carries_everything(nodes: &mut [Node], framing: &str) {
     }
     for node in nodes {
         let transport = node.group.status().await.unwrap().transport;
-        assert!(transport.bytes_up >= transport.payload_up, "{framing}: {transport:?}");
-        assert!(transport.bytes_down >= transport.payload_down, "{framing}: {transport:?}");
+        assert!(transport.bytes_up >= transport.payload_bytes_up, "{framing}: {transport:?}");
+        assert!(transport.bytes_down >= transport.payload_bytes_down, "{framing}: {transport:?}");
     }
 }
 
@@ -346,7 +346,7 @@ async fn a_new_connection_hides_no_cause() {
         wait_for_cause(&target, "forged", count).await;
         // It answers once it has accepted the proof, and the link may come up a moment later.
         next.read_exact(&mut [0]).await.unwrap();
-        while target.status().await.unwrap().transport.links <= count {
+        while target.status().await.unwrap().transport.links_up <= count {
             tokio::task::yield_now().await;
         }
         link = next;

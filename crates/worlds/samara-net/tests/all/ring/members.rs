@@ -127,7 +127,7 @@ async fn members_that_start_together_find_each_other() {
     let rates: Vec<u64> = futures::future::join_all(members.iter().map(|(group, _)| group.status()))
         .await
         .into_iter()
-        .map(|status| status.unwrap().ring.refused_frames)
+        .map(|status| status.unwrap().ring.queue_drops)
         .collect();
     assert_eq!(rates, [0; 6], "frames found no room");
 }
@@ -189,7 +189,7 @@ async fn a_member_with_other_options_does_not_join() {
     }
     // A member tells strangers nothing, not even that its group is another one.
     let (_alone, _events) = Group::join(another).await.unwrap();
-    let closed = founder.status().await.unwrap().transport.closed;
+    let closed = founder.status().await.unwrap().transport.links_closed;
     assert!(closed["other_options"] >= 4 && closed["other_group"] >= 1, "{closed:?}");
     assert_eq!(founder.view().unwrap().len(), 1);
 }
