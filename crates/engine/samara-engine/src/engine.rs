@@ -75,6 +75,13 @@ pub trait Engine: Send + 'static {
         input: Input<Self::Frame, Self::Command>,
         cx: &mut Context<'_, Self::Frame, Self::Event>,
     );
+
+    /// Checks what holds between two inputs, for instance that tables keep their limits. Drivers of
+    /// tests and `samara torture` call it after each input, and nothing else does.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    fn assert_invariants(&self, _outbox: &Outbox<Self::Frame>) {}
 }
 
 /// A timer that an engine requested.

@@ -14,7 +14,7 @@ use samara_baselines::{Baseline, Event as BaselineEvent, Forest, PubSub};
 use samara_engine::hostile::Misconduct;
 use samara_engine::outbox::Schedule;
 use samara_engine::{
-    Context, Engine, Input, MessageKey, NodeRng, PeerId, PeerIdentity, Purpose, TimerToken, Topic,
+    Context, Engine, Input, MessageKey, NodeRng, Outbox, PeerId, PeerIdentity, Purpose, TimerToken, Topic,
 };
 use samara_gossipsub::rpc::{Message, MessageId};
 use samara_gossipsub::{GossipSub, Piece};
@@ -561,6 +561,10 @@ impl<E: Spreading> Workload for Node<E> {
 
     fn engine(&mut self) -> &mut E {
         &mut self.engine
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<E::Frame>) {
+        self.engine.assert_invariants(outbox);
     }
 
     fn counters(&self) -> Counts {

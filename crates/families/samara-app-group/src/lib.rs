@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
-use samara_engine::{Context, Engine, Frame, Input, MessageKey, PeerIdentity, TimerToken};
+use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerIdentity, TimerToken};
 use samara_hosts::Worlds;
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::{
@@ -489,5 +489,9 @@ impl<B: Broadcasts> Engine for GroupMember<B> {
         if is_due || !self.is_full && !had_room {
             self.go_on(cx);
         }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<B::Frame>) {
+        self.engine.assert_invariants(outbox);
     }
 }

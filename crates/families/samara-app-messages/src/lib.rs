@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use samara_baselines::{Baseline, Event as BaselineEvent, Plumtree, PubSub};
 use samara_engine::outbox::Lost;
-use samara_engine::{Engine, Input, MessageKey, PeerId, PeerIdentity, TimerToken};
+use samara_engine::{Engine, Input, MessageKey, Outbox, PeerId, PeerIdentity, TimerToken};
 use samara_gossipsub::rpc::{Message, RpcFrame, Topic};
 use samara_gossipsub::{Event as GossipEvent, GossipSub};
 use samara_hosts::Worlds;
@@ -156,6 +156,10 @@ impl Workload for GossipMember {
         &mut self.gossip
     }
 
+    fn assert_invariants(&self, outbox: &Outbox<RpcFrame>) {
+        self.gossip.assert_invariants(outbox);
+    }
+
     fn counters(&self) -> Counts {
         let metrics = self.gossip.metrics();
         Counts {
@@ -224,6 +228,10 @@ impl<B: Baseline> Workload for BaselineMember<B> {
 
     fn engine(&mut self) -> &mut B {
         &mut self.engine
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<B::Frame>) {
+        self.engine.assert_invariants(outbox);
     }
 
     fn counters(&self) -> Counts {

@@ -376,6 +376,10 @@ impl Engine for Host {
         }
         self.hand_in(cx);
     }
+
+    fn assert_invariants(&self, outbox: &Outbox<MixFrame>) {
+        self.mix.assert_invariants(outbox);
+    }
 }
 
 samara_engine::names! {

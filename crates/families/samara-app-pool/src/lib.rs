@@ -14,7 +14,7 @@ use bytes::Bytes;
 use samara_cat::pool::{Admission, Application, CheckKind, PoolMetrics, Signer, Verdict};
 use samara_cat::wire::Member;
 use samara_cat::{Cat, CatFrame, Command, Config, Event, Metrics, Misbehaviour, Transaction, TxKey, WithCat};
-use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
+use samara_engine::{Context, Engine, Input, MessageKey, Outbox, TimerToken};
 use samara_hosts::Worlds;
 use samara_sim::{App, Contents, Items};
 use serde::{Deserialize, Serialize};
@@ -364,6 +364,12 @@ impl Engine for Node {
         match self {
             Self::Honest(honest) => honest.handle(input, cx),
             Self::Hostile(hostile) => hostile.handle(input, cx),
+        }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<CatFrame>) {
+        if let Self::Honest(honest) = self {
+            honest.cat.assert_invariants(outbox);
         }
     }
 }

@@ -29,6 +29,9 @@ pub trait Workload: Send + Sized + 'static {
 
     fn engine(&mut self) -> &mut Self::Engine;
 
+    /// Checks the engine: see [`Engine::assert_invariants`].
+    fn assert_invariants(&self, outbox: &Outbox<<Self::Engine as Engine>::Frame>);
+
     fn counters(&self) -> Self::Counters;
 
     /// Starts the workload, after its engine has started.
@@ -105,6 +108,10 @@ impl<W: Workload> Engine for Host<W> {
             Input::DialFailed { identity } => workload.engine().handle(Input::DialFailed { identity }, inner),
             Input::Frame { peer, frame } => workload.frame(peer, frame, inner),
         });
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<Self::Frame>) {
+        self.workload.assert_invariants(outbox);
     }
 }
 

@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
 use samara_engine::outbox::Owe;
 use samara_engine::{
-    Engine, Frame, Input, NodeRng, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerMap, PeerSet, TimerToken,
-    Topic,
+    Engine, Frame, Input, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerMap, PeerSet,
+    TimerToken, Topic,
 };
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
@@ -147,6 +147,17 @@ impl Engine for PubSub {
             Input::Timer(RETRY) => self.retry(cx),
             Input::Command(command) => handle_command(self, command, cx),
             Input::Timer(_) | Input::DialFailed { .. } => {}
+        }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<RpcFrame>) {
+        outbox.assert_invariants();
+        for peer in outbox.owed_peers() {
+            assert!(self.peers.contains(peer), "copies are owed to {peer:?}, which is gone");
+        }
+        for id in self.peers.connected() {
+            let topics = self.peers.get(*id).map_or(0, |peer| peer.topics.len());
+            assert!(topics <= self.config.topics_per_peer_max, "{id:?} has {topics} topics");
         }
     }
 }

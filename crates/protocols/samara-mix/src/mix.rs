@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_engine::{Engine, Input};
+use samara_engine::{Engine, Input, Outbox};
 use thiserror::Error;
 
 use crate::Secret;
@@ -100,6 +100,13 @@ impl Engine for Mix {
         match self {
             Self::Node(node) => node.handle(input, cx),
             Self::Scheduler(scheduler) => scheduler.handle(input, cx),
+        }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<MixFrame>) {
+        match self {
+            Self::Node(node) => node.assert_invariants(outbox),
+            Self::Scheduler(scheduler) => scheduler.assert_invariants(outbox),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The scheduler: draws teams from the pool, creates rounds, and ends them. The xx network's
 //! scheduling server does the same. It sees no payloads and no secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use samara_engine::{Engine, Input, NodeRng, Time};
+use samara_engine::{Engine, Input, NodeRng, Outbox, Time};
 
 use crate::config::{Config, ConfigError};
 use crate::metrics::{Ignored, Metrics};
@@ -160,6 +160,18 @@ impl Engine for Scheduler {
             Input::Command(_) => cx.emit(Event::Refused { round: None, error: RefuseError::Scheduler }),
         }
         self.schedule(cx);
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<MixFrame>) {
+        outbox.assert_invariants();
+        for team in &self.teams {
+            let different: BTreeSet<&u32> = team.nodes.iter().collect();
+            let (found, size) = (team.nodes.len(), self.config.team);
+            assert!(different.len() == found && [0, size].contains(&found), "a team of {:?}", team.nodes);
+        }
+        let of_team = |index| self.runs.values().filter(|run| run.team == index).count();
+        let most = (0..self.teams.len()).map(of_team).max().unwrap_or(0);
+        assert!(most <= self.config.rounds_max, "a team has {most} rounds at once");
     }
 }
 

@@ -2,6 +2,7 @@
 //! every protocol.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub(crate) struct Typed<N: Engine> {
     /// Set if the node breaks the rules.
     pub(crate) hostile: Option<Box<Hostile<N::Frame>>>,
     pub(crate) forge: Arc<OnceLock<Forge<N::Frame>>>,
+    /// Whether the engine checks its invariants after each input.
+    pub(crate) checks: Arc<AtomicBool>,
 }
 
 impl<N: Engine> Typed<N> {
@@ -113,6 +116,9 @@ impl<N: Engine> Node<N::Frame> for Typed<N> {
         }
         let mut outer = Context::new(now, rng, &mut self.outbox, effects);
         self.engine.handle(input, &mut outer.nested(&mut self.events));
+        if self.checks.load(Ordering::Relaxed) {
+            self.engine.assert_invariants(&self.outbox);
+        }
         if !self.events.is_empty() {
             let records = self.events.drain(..).map(|event| Record { at: now, host: self.host, event });
             lock(&self.records).extend(records);

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ pub struct Simulation<N: Engine> {
     pub(crate) records: Vec<Records<N::Event>>,
     /// What hosts make of frames under two kinds of [`Misconduct`].
     forge: Arc<OnceLock<Forge<N::Frame>>>,
+    checks: Arc<AtomicBool>,
     /// [`merge`], compiled where the simulation was created.
     merge: Merge<N::Event>,
 }
@@ -114,13 +115,15 @@ impl<N: Engine> Simulation<N> {
         // The maximum number of shards.
         let records: Vec<Records<N::Event>> = (0..config.threads.max(1)).map(|_| Arc::default()).collect();
         let (of_shard, forge) = (records.clone(), Arc::default());
-        let of_nodes = Arc::clone(&forge);
+        let (of_nodes, checks) = (Arc::clone(&forge), Arc::<AtomicBool>::default());
+        let checked = Arc::clone(&checks);
         let node = move |host, shard: usize| -> Box<dyn Node<N::Frame>> {
             let ((engine, outbox), records) = (factory(host), Arc::clone(&of_shard[shard]));
-            let (events, forge) = (Vec::new(), Arc::clone(&of_nodes));
-            Box::new(Typed { host, engine, outbox, events, records, hostile: None, forge })
+            let (events, forge, checks) = (Vec::new(), Arc::clone(&of_nodes), Arc::clone(&checked));
+            Box::new(Typed { host, engine, outbox, events, records, hostile: None, forge, checks })
         };
-        Ok(Self { any: AnySimulation::new(config, hosts, Box::new(node), local)?, records, forge, merge })
+        let any = AnySimulation::new(config, hosts, Box::new(node), local)?;
+        Ok(Self { any, records, forge, checks, merge })
     }
 
     /// Passes a command to a node at a time. The command is lost if the node is down then.
@@ -132,6 +135,11 @@ impl<N: Engine> Simulation<N> {
     /// under [`Misconduct::Claim`] and [`Misconduct::Invent`]. Without it, frames stay as they are.
     pub fn set_forge(&mut self, forge: Forge<N::Frame>) {
         let _ = self.forge.set(forge);
+    }
+
+    /// Lets every engine check its invariants after each input ([`Engine::assert_invariants`]).
+    pub fn check_invariants(&mut self) {
+        self.checks.store(true, Ordering::Relaxed);
     }
 
     /// Simulates everything before `until` and passes the events of nodes to `observer`, ordered by

@@ -573,6 +573,29 @@ impl<F: Frame> Outbox<F> {
         by_peer
     }
 
+    /// Returns the peers that are owed copies.
+    pub fn owed_peers(&self) -> impl Iterator<Item = PeerId> + '_ {
+        let links = self.links.iter().zip(0..);
+        let owed = links.filter(|(link, _)| link.as_ref().is_some_and(|link| link.copies > 0));
+        owed.map(|(_, peer)| PeerId(peer))
+    }
+
+    /// Checks that every copy is accounted for: on its lane, and on its link.
+    ///
+    /// # Panics
+    /// If one is not.
+    pub fn assert_invariants(&self) {
+        for (counters, lane) in self.counters.iter().zip(&self.config.lanes) {
+            assert!(counters.add_up(), "the counters of the lane {} do not add up: {counters:?}", lane.name);
+        }
+        let by_lane: u64 = self.counters.iter().map(|counters| counters.pending.copies).sum();
+        let by_link: u64 = self.links.iter().flatten().map(|link| u64::from(link.copies)).sum();
+        assert_eq!([by_lane, by_link], [self.pending() as u64; 2], "copies by lane and by link");
+        for peer in &self.touched {
+            assert!(self.link(*peer).is_some(), "{peer:?} has no link and was touched");
+        }
+    }
+
     /// Returns the counters of a message's copies, while any are pending.
     pub fn progress(&self, message: MessageKey) -> Option<Progress> {
         self.store.group_of(message).map(|group| self.store.groups[group as usize].progress)

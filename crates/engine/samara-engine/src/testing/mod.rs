@@ -87,6 +87,7 @@ impl<E: Engine> Single<E> {
         };
         let mut cx = Context::new(self.now, &mut self.rng, &mut self.outbox, &mut effects);
         let result = call(&mut self.engine, &mut cx);
+        self.engine.assert_invariants(&self.outbox);
         (self.events, self.links) = (effects.events, effects.links);
         for timer in effects.timers {
             self.timers_set += 1;

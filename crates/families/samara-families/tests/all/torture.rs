@@ -24,7 +24,10 @@ use crate::load_source;
 
 fn tortured(what: &str, runs: u64, seed: u64) -> (Tally, Vec<Violation>) {
     samara_families::register();
-    let sources = Source::named(Some(what)).unwrap();
+    searched(&Source::named(Some(what)).unwrap()[0], runs, seed)
+}
+
+fn searched(source: &Source, runs: u64, seed: u64) -> (Tally, Vec<Violation>) {
     let options = Options {
         runs,
         time: None,
@@ -35,8 +38,7 @@ fn tortured(what: &str, runs: u64, seed: u64) -> (Tally, Vec<Violation>) {
         stop: &AtomicBool::new(false),
     };
     let found = Mutex::new(Vec::new());
-    let tally =
-        search(&sources[0], &options, &|_, violation| found.lock().unwrap().extend(violation.cloned()));
+    let tally = search(source, &options, &|_, violation| found.lock().unwrap().extend(violation.cloned()));
     (tally, found.into_inner().unwrap())
 }
 
@@ -78,6 +80,9 @@ impl Frame for Nothing {
 
 struct Node {
     panics: bool,
+    /// Whether its invariant forbids links.
+    is_alone: bool,
+    links: u32,
 }
 
 impl Engine for Node {
@@ -88,9 +93,14 @@ impl Engine for Node {
     fn handle(&mut self, input: Input<Nothing, ()>, cx: &mut Context<'_, Nothing, ()>) {
         if let Input::LinkUp { peer: peer @ PeerId(_), .. } = input {
             assert!(!self.panics, "a fault of the protocol");
+            self.links += 1;
             let now = cx.now();
             let _ = cx.outbox().owe(now, peer, Lane(0), Nothing, None, None);
         }
+    }
+
+    fn assert_invariants(&self, _: &Outbox<Nothing>) {
+        assert!(!self.is_alone || self.links == 0, "a node without neighbours has {} links", self.links);
     }
 }
 
@@ -104,6 +114,8 @@ samara_lab::metrics! {
 
 /// With this count, every node panics.
 const PANICS: u32 = 1000;
+/// With this count, every node breaks its invariant.
+const BREAKS: u32 = 1001;
 
 struct Fragile {
     nodes: u32,
@@ -126,9 +138,10 @@ impl Experiment for Fragile {
 
     fn hosts(&self) -> NodeFactory<Node> {
         let lanes = || vec![LaneConfig::unbounded("all", 0)];
-        let panics = self.count == PANICS;
+        let (panics, is_alone) = (self.count == PANICS, self.count == BREAKS);
         Arc::new(move |_| {
-            (Node { panics }, Outbox::new(OutboxConfig { dispatch: Default::default(), lanes: lanes() }))
+            let outbox = Outbox::new(OutboxConfig { dispatch: Default::default(), lanes: lanes() });
+            (Node { panics, is_alone, links: 0 }, outbox)
         })
     }
 
@@ -211,6 +224,20 @@ fn a_protocol_that_panics_fails_its_run_and_is_named() {
     let error = run_all(&loaded, (2, Mode::Auto), &AtomicBool::new(false), &Blind).unwrap_err();
     let expected = "x.toml: run x: the protocol or the simulator has panicked with seed 7; ";
     assert!(error.starts_with(expected), "{error}");
+}
+
+/// Only torture checks invariants.
+#[test]
+fn a_broken_invariant_of_an_engine_is_found() {
+    fragile();
+    let text = format!(
+        "[scenario]\nname = \"x\"\nseeds = [7]\n[network]\nnodes = 80\n[fragile]\ncount = {BREAKS}\n"
+    );
+    let loaded = load_source("x.toml", &text, Inputs::default(), &Overrides::default()).unwrap();
+    run_all(&loaded, (2, Mode::Auto), &AtomicBool::new(false), &Blind).unwrap();
+    let (_, violations) = searched(&Source::Scenario(Box::new(loaded)), 1, 1);
+    let found = &violations[0].broken[0].found;
+    assert!(found.contains("a node without neighbours has 1 links"), "{found}");
 }
 
 #[test]

@@ -124,6 +124,9 @@ impl<'a, E: Experiment> Course<'a, E> {
         if let Some(forge) = experiment.forge() {
             net.sim.set_forge(forge);
         }
+        if options.check_invariants {
+            net.sim.check_invariants();
+        }
         let mut commands = Commands(Vec::new());
         experiment.start(&mut commands);
         simulate(experiment, commands, &mut net, options, watch)

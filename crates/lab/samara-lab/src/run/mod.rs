@@ -51,6 +51,8 @@ pub struct RunOptions<'a> {
     pub rivals: &'a Mutex<Vec<RivalStats>>,
     /// Whether the hosts are processes.
     pub in_processes: bool,
+    /// Whether engines check their invariants after each input.
+    pub check_invariants: bool,
 }
 
 impl<'a> RunOptions<'a> {
@@ -59,7 +61,15 @@ impl<'a> RunOptions<'a> {
         static STOP: AtomicBool = AtomicBool::new(false);
         static EXPLAIN: Explain = Explain::new(Mode::Off);
         static RIVALS: Mutex<Vec<RivalStats>> = Mutex::new(Vec::new());
-        Self { threads, inputs, stop: &STOP, explain: &EXPLAIN, rivals: &RIVALS, in_processes: false }
+        Self {
+            threads,
+            inputs,
+            stop: &STOP,
+            explain: &EXPLAIN,
+            rivals: &RIVALS,
+            in_processes: false,
+            check_invariants: false,
+        }
     }
 }
 

@@ -314,7 +314,12 @@ impl Case {
         let once = |threads, explain: Mode| {
             let mut audit = Audit::default();
             let explain = &Explain::new(explain);
-            let options = RunOptions { stop, explain, ..RunOptions::new(threads, &self.inputs) };
+            let options = RunOptions {
+                stop,
+                explain,
+                check_invariants: true,
+                ..RunOptions::new(threads, &self.inputs)
+            };
             let measured = run(&point, options, |progress| audit = progress.audit.unwrap_or(audit))?;
             Ok((measured, audit))
         };

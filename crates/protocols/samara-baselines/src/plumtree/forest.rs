@@ -5,7 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
 use samara_engine::outbox::Owe;
-use samara_engine::{Counted, Engine, Input, PeerId, PeerIdentity, PeerKeyed, PeerMap, TimerToken, Topic};
+use samara_engine::{
+    Counted, Engine, Input, Outbox, PeerId, PeerIdentity, PeerKeyed, PeerMap, TimerToken, Topic,
+};
 
 use super::{Plumtree, TIMERS};
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
@@ -153,6 +155,10 @@ impl Engine for Forest {
             Input::Command(command) => handle_command(self, command, cx),
             Input::DialFailed { .. } => {}
         }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<PlumtreeFrame>) {
+        self.trees.iter().for_each(|tree| tree.assert_invariants(outbox));
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
 use samara_engine::outbox::Owe;
-use samara_engine::{Engine, Frame, Input, PeerId, PeerIdentity, PeerMap, PeerSet, Time, TimerToken, Topic};
+use samara_engine::{
+    Engine, Frame, Input, Outbox, PeerId, PeerIdentity, PeerMap, PeerSet, Time, TimerToken, Topic,
+};
 
 use crate::app::{Baseline, Command, Cx, Event, Ignored, Metrics, RequestError, handle_command};
 use crate::config::{CONTROL, FORWARDED, PlumtreeConfig};
@@ -187,6 +189,19 @@ impl Engine for Plumtree {
             Input::Command(command) => handle_command(self, command, cx),
             Input::Timer(_) | Input::DialFailed { .. } => {}
         }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<PlumtreeFrame>) {
+        outbox.assert_invariants();
+        for peer in self.peers.connected() {
+            let (eager, lazy) = (self.eager.contains(*peer), self.lazy.contains(*peer));
+            assert!(eager != lazy, "{peer:?} is eager ({eager}) and lazy ({lazy})");
+        }
+        let links = self.peers.connected().len();
+        assert_eq!(self.eager.len() + self.lazy.len(), links, "eager and lazy peers have links");
+        let (config, sizes) = (&self.config, self.sizes());
+        assert!(sizes.missing <= config.missing_max, "{} messages are missing", sizes.missing);
+        assert!(sizes.cached <= config.cache_messages_max, "{} messages are cached", sizes.cached);
     }
 }
 

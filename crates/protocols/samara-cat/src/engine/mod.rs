@@ -35,7 +35,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Frame, Input, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken};
+use samara_engine::{
+    Context, Engine, Frame, Input, Outbox, PeerId, PeerIdentity, PeerKeyed, Time, TimerToken,
+};
 
 pub use event::{Command, Event, Misbehaviour};
 pub use metrics::{FrameKind, Ignored, Metrics};
@@ -273,6 +275,28 @@ impl<A: Application> Engine for Cat<A> {
             Input::Command(command) => self.handle_command(command, cx),
         }
         self.finish(cx);
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<CatFrame>) {
+        outbox.assert_invariants();
+        for peer in outbox.owed_peers() {
+            assert!(self.peers.get(peer).is_some(), "frames are owed to {peer:?}, which is gone");
+        }
+        self.pool.assert_invariants();
+        assert!(
+            self.pool.len() <= self.keys(),
+            "{} of {} keys are in the pool",
+            self.pool.len(),
+            self.keys()
+        );
+        let mut asked = 0;
+        for id in self.peers.all() {
+            let Some(peer) = self.peers.get(*id) else { continue };
+            let (live, slots) = (peer.live, peer.slots);
+            assert!(live <= slots && slots <= peer.asked, "{id:?} has {live} requests in {slots} slots");
+            asked += peer.asked;
+        }
+        assert!(asked <= self.requests.len(), "{asked} requests of {}", self.requests.len());
     }
 }
 

@@ -401,6 +401,13 @@ impl<A> Pool<A> {
         self.evicted.contains(key)
     }
 
+    pub(crate) fn assert_invariants(&self) {
+        self.store.assert_invariants();
+        let (txs, bytes) = (self.len(), self.bytes());
+        let PoolConfig { capacity_txs, capacity_bytes, .. } = self.config;
+        assert!(txs <= capacity_txs && bytes <= capacity_bytes, "{txs} transactions with {bytes} bytes");
+    }
+
     /// Returns the number of transactions, without the reserved ones.
     pub fn len(&self) -> usize {
         self.store.len()

@@ -101,6 +101,13 @@ impl Store {
         self.bytes
     }
 
+    pub(super) fn assert_invariants(&self) {
+        let counts = [self.entries.len(), self.arrivals.len(), self.index.len()];
+        assert_eq!(counts, [self.len(); 3], "entries, arrivals and keys");
+        assert!(self.groups.len() <= self.len(), "{} groups of {} entries", self.groups.len(), self.len());
+        assert_eq!(self.len() == 0, self.bytes == 0, "{} entries with {} bytes", self.len(), self.bytes);
+    }
+
     pub(super) fn find(&self, key: &TxKey) -> Option<u32> {
         // Getters may call this before the start, when there is no key to hash with.
         if self.index.is_empty() {

@@ -292,6 +292,8 @@ impl GossipSub {
         if self.topics.get(topic).mesh.len() >= params.d_high {
             self.prune_surplus(topic, &params, cx);
         }
+        let size = self.topics.get(topic).mesh.len();
+        assert!(size <= params.d.max(params.d_high - 1), "a mesh has {size} peers after its maintenance");
         if self.topics.get(topic).mesh.len() >= params.d_low {
             let have = outbound(&self.peers, &self.topics.get(topic).mesh);
             if have < params.d_out {

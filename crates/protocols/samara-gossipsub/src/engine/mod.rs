@@ -14,6 +14,7 @@
 
 mod event;
 mod gossip;
+mod invariants;
 mod links;
 mod mesh;
 mod metrics;
@@ -32,7 +33,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use samara_engine::outbox::Lost;
 use samara_engine::planted::{Bug, is_planted};
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerIdentity, Time, TimerToken};
 
 use crate::cache::{MessageCache, SeenCache};
 use crate::config::{Config, ConfigError, Lanes, MeshRules};
@@ -364,6 +365,10 @@ impl Engine for GossipSub {
             Input::Timer(token) => self.timer(token, cx),
             Input::Command(command) => self.command(command, cx),
         }
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<RpcFrame>) {
+        self.check_invariants(outbox);
     }
 }
 

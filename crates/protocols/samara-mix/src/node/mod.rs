@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use samara_engine::config::check;
 use samara_engine::outbox::Lane;
-use samara_engine::{Context, Engine, Input, MessageKey, TimerToken};
+use samara_engine::{Context, Engine, Input, MessageKey, Outbox, TimerToken};
 
 use crate::compute::{Answer, Done};
 use crate::config::{Config, ConfigError};
@@ -261,5 +261,18 @@ impl Engine for Node {
         }
         self.start_batches(cx);
         self.jobs.pump(self.config.jobs_max, &mut self.metrics, cx);
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<MixFrame>) {
+        outbox.assert_invariants();
+        let (rounds, out) = (self.rounds.len(), self.jobs.out());
+        assert!(rounds <= self.config.node_rounds_max, "{rounds} rounds at once");
+        assert!(out <= self.config.jobs_max, "{out} jobs at once");
+        // A round whose number came before would be a replay.
+        let last = self.rounds.last_key_value().map(|(round, _)| *round);
+        assert!(last.is_none_or(|last| last < self.floor), "round {last:?} at the floor {}", self.floor);
+        for (round, state) in &self.rounds {
+            assert!(state.plan.seat_of(self.me).is_some(), "a round {round} of others");
+        }
     }
 }

@@ -241,6 +241,11 @@ impl Jobs {
         self.waiting.insert((job.half(), job.round(), self.serial), job);
     }
 
+    /// Returns the number of jobs that run.
+    pub(super) const fn out(&self) -> usize {
+        self.out
+    }
+
     pub(super) fn done(&mut self) {
         self.out = self.out.saturating_sub(1);
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Frame as _, Input, PeerId, PeerIdentity, Time, TimerToken};
+use samara_engine::{Context, Engine, Frame as _, Input, Outbox, PeerId, PeerIdentity, Time, TimerToken};
 
 pub use event::{BroadcastError, Command, Event, Ignored, Metrics, SuspectCause};
 
@@ -451,5 +451,30 @@ impl Engine for Ring {
             Input::Command(command) => self.handle_command(command, cx),
         }
         self.settle(cx);
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<RingFrame>) {
+        outbox.assert_invariants();
+        self.assert_views();
+        let early: u64 = self.early.iter().map(|(_, data)| data.weight()).sum();
+        assert_eq!(early, self.early_bytes, "bytes of early data");
+        assert!(early <= 4 * self.config.hop_window_bytes, "{early} bytes of early data are kept");
+        assert!(self.looped.is_empty(), "frames of this node to itself are handled at once");
+    }
+}
+
+impl Ring {
+    /// Views only grow.
+    fn assert_views(&self) {
+        let current = self.current.as_ref().map(|current| current.view.id);
+        let views: Vec<ViewId> = current.iter().chain(&self.former).copied().collect();
+        assert!(views.is_sorted_by(|later, earlier| later > earlier), "views go back: {views:?}");
+        if let Some(current) = &self.current {
+            let (view, known) = (&current.view, self.counter);
+            assert!(view.id.counter <= known, "{:?} is beyond the known counter {known}", view.id);
+            assert_eq!(view.rank_of(&self.me), Some(current.rank), "the rank in {:?}", view.id);
+            let ranks = self.suspected.iter().chain(&self.reported).chain(&self.convicted);
+            assert!(ranks.into_iter().all(|rank| usize::from(*rank) < view.len()), "a rank beyond the view");
+        }
     }
 }

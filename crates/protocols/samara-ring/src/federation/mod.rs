@@ -41,7 +41,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_engine::{Context, Engine, Input, PeerId, PeerIdentity, TimerToken};
+use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerIdentity, TimerToken};
 
 pub use config::{FederationConfig, FederationEvent, FederationMetrics, Unused};
 pub use letter::content_of;
@@ -359,6 +359,13 @@ impl Engine for Federation {
             Input::Command(command) => self.handle_command(command, cx),
         }
         self.settle(cx);
+    }
+
+    fn assert_invariants(&self, outbox: &Outbox<RingFrame>) {
+        self.local.assert_invariants(outbox);
+        if let Some(leader) = &self.leader {
+            leader.bridge.assert_invariants(outbox);
+        }
     }
 }
 
