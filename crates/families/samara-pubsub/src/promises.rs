@@ -27,7 +27,7 @@ pub fn gossipsub(draw: &mut Draw) {
     for key in ["flood_publish", "idontwant", "idontwant_on_publish", "withdraw"] {
         draw.maybe(0.3, &format!("protocol.{key}"), &[true, false]);
     }
-    draw.maybe(0.7, "protocol.gossip_to_turned_away", &[true]);
+    draw.maybe(0.7, "protocol.gossip_to_pruned", &[true]);
     draw.maybe(0.3, "protocol.answers", &["frame-per-message", "one-frame"]);
     if draw.chance(0.3) {
         spread(draw);
@@ -80,7 +80,7 @@ pub fn survives_changed_meshes(scenario: &Scenario) -> bool {
     let changes = |fault: &Fault| matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish);
     let gossipsub = scenario.find::<Parameters>();
     !scenario.faults.iter().any(changes)
-        || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_turned_away)
+        || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_pruned)
 }
 
 /// Returns true if nodes still have what they announced when the request for it comes, although links

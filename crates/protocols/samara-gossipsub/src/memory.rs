@@ -243,13 +243,13 @@ impl Promises {
     }
 }
 
-/// The peers that the meshes of one node turned away. Holds at most one entry per topic and link.
+/// The peers that the meshes of one node pruned or refused. Holds at most one entry per topic and link.
 #[derive(Debug, Default)]
-pub(crate) struct TurnedAway {
+pub(crate) struct PrunedPeers {
     until: BTreeMap<(TopicIdx, PeerId), Time>,
 }
 
-impl TurnedAway {
+impl PrunedPeers {
     /// Remembers until a time that a mesh rejected or removed a peer.
     pub(crate) fn add(&mut self, peer: PeerId, topic: TopicIdx, until: Time) {
         let known = self.until.entry((topic, peer)).or_insert(until);

@@ -75,7 +75,7 @@ fn sparse_graphs_lose_nothing_with_gossip_to_rejected_peers() {
     }
     let random = [
         ("protocol.version", "\"1.0\""),
-        ("protocol.gossip_to_turned_away", "false"),
+        ("protocol.gossip_to_pruned", "false"),
         ("messages.rate", "150"),
     ];
     let set = [sparse, random[0], random[1], random[2]];

@@ -37,7 +37,7 @@ const KEYS: [&str; 16] = [
 const VALUES: [(&str, &str); 4] = [
     ("kind", "gossipsub"),
     ("withdraw", "false"),
-    ("gossip_to_turned_away", "false"),
+    ("gossip_to_pruned", "false"),
     ("idontwant_on_publish", "false"),
 ];
 

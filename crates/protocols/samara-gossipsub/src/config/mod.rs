@@ -48,7 +48,7 @@ pub struct Config {
     /// enter or leave the mesh and may have missed messages. A node without a mesh then misses no
     /// message and can still publish its own. The specification gossips only to random peers
     /// outside the mesh.
-    pub gossip_to_turned_away: bool,
+    pub gossip_to_pruned: bool,
     /// Time between two heartbeats.
     pub heartbeat_interval: Duration,
     /// Time from the start to the first heartbeat.

@@ -54,7 +54,7 @@ parameters! {
         /// Minimum share of the peers outside the mesh that receive gossip.
         gossip_factor: f64 => mesh.gossip_factor;
         /// Whether a node gossips every message to the peers that its mesh rejects.
-        gossip_to_turned_away: bool => gossip_to_turned_away;
+        gossip_to_pruned: bool => gossip_to_pruned;
         /// Whether the messages that answer an IWANT leave in one frame, which takes one place in a queue
         /// and is dropped as a whole, or in a frame each. With `withdraw`, the default is a frame each,
         /// since a frame of several messages cannot be withdrawn.

@@ -41,7 +41,7 @@ impl Config {
                 gossip_factor: 0.25,
             },
             mesh_rules: MeshRules::Guarded,
-            gossip_to_turned_away: true,
+            gossip_to_pruned: true,
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
             heartbeat_spread: None,
@@ -149,7 +149,7 @@ impl Config {
     pub fn ethereum() -> Self {
         let spec = Self::spec();
         Self {
-            gossip_to_turned_away: false,
+            gossip_to_pruned: false,
             mesh: MeshParams { d: 8, d_low: 6, ..spec.mesh },
             heartbeat_interval: Duration::from_millis(700),
             history_length: 6,
@@ -172,7 +172,7 @@ impl Config {
     pub fn go_libp2p_pubsub() -> Self {
         let (spec, queue) = (Self::spec(), LaneCapacity::copies(32));
         Self {
-            gossip_to_turned_away: false,
+            gossip_to_pruned: false,
             mesh: MeshParams { d_low: 5, ..spec.mesh },
             heartbeat_spread: Some(Duration::ZERO),
             flood_publish: false,

@@ -26,7 +26,7 @@ impl GossipSub {
         }
         let params = self.mesh_params(topic);
         let threshold = self.config.thresholds.gossip;
-        let turned_away = self.turned_away.of(topic, cx.now());
+        let pruned = self.pruned.of(topic, cx.now());
         let state = self.topics.get(topic);
         let pushed_to = if state.joined { &state.mesh } else { &state.fanout };
         let fit = |peer: &PeerId| {
@@ -36,7 +36,7 @@ impl GossipSub {
                 && !self.takes_parts(topic, *peer)
         };
         // A peer that is back in the mesh still lacks the messages sent while it was outside.
-        let mut rejected = turned_away;
+        let mut rejected = pruned;
         rejected.retain(|peer| state.subscribers.contains(*peer) && fit(peer));
         let of_all = self.config.gossip_draws_from_all;
         let eligible = |peer: &PeerId| {

@@ -137,7 +137,7 @@ impl GossipSub {
     }
 
     pub(super) fn link_down(&mut self, id: PeerId, cx: &mut Cx<'_>) {
-        self.turned_away.forget_peer(id);
+        self.pruned.forget_peer(id);
         let Some(peer) = self.peers.remove(id) else { return };
         for topic in &peer.topics {
             let state = self.topics.get_mut(*topic);

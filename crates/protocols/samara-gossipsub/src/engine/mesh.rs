@@ -57,7 +57,7 @@ impl GossipSub {
             self.send_control(*peer, Control { prune: vec![prune], ..Control::default() }, cx);
             self.backoffs.add(cx.now(), *peer, topic, backoff);
         }
-        self.turned_away.forget_topic(topic);
+        self.pruned.forget_topic(topic);
         self.trace(cx, || Trace::Left(name));
     }
 
@@ -187,7 +187,7 @@ impl GossipSub {
         let full = guarded && self.topics.get(topic).mesh.len() >= self.mesh_params(topic).d_high;
         if full && !self.peers.is_outbound(from) {
             self.backoffs.add(now, from, topic, prune_backoff);
-            self.remember_turned_away(from, topic, now);
+            self.remember_pruned(from, topic, now);
             return Err(Ignored::GraftMeshFull);
         }
         Ok(())
@@ -195,20 +195,20 @@ impl GossipSub {
 
     /// Remembers a peer that wanted to be in a mesh and was rejected. It receives gossip until it
     /// may graft again, and at least as long as gossip announces the messages of this moment.
-    pub(super) fn remember_turned_away(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
+    pub(super) fn remember_pruned(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
         self.remember_for_gossip(peer, topic, now);
-        if self.config.gossip_to_turned_away && self.config.mesh_rules == MeshRules::Guarded {
+        if self.config.gossip_to_pruned && self.config.mesh_rules == MeshRules::Guarded {
             let backoff = self.config.prune_backoff + self.config.backoff_slack;
-            self.turned_away.add(peer, topic, now + backoff);
+            self.pruned.add(peer, topic, now + backoff);
         }
     }
 
     /// Remembers a peer that was outside the mesh just now. It receives gossip as long as gossip
     /// announces the messages of this moment.
     fn remember_for_gossip(&mut self, peer: PeerId, topic: TopicIdx, now: Time) {
-        if self.config.gossip_to_turned_away {
+        if self.config.gossip_to_pruned {
             let gossip = self.config.heartbeat_interval * (self.config.history_gossip as u32 + 1);
-            self.turned_away.add(peer, topic, now + gossip);
+            self.pruned.add(peer, topic, now + gossip);
         }
     }
 
@@ -407,7 +407,7 @@ impl GossipSub {
     fn prune_later(&mut self, peer: PeerId, topic: TopicIdx, exchange: bool, cx: &mut Cx<'_>) {
         self.remove_from_mesh(peer, topic, false, cx);
         self.backoffs.add(cx.now(), peer, topic, self.config.prune_backoff);
-        self.remember_turned_away(peer, topic, cx.now());
+        self.remember_pruned(peer, topic, cx.now());
         let prune = self.make_prune(peer, topic, exchange, false, cx);
         self.outgoing.entry(peer).or_default().prune.push(prune);
     }

@@ -37,7 +37,7 @@ use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerIdentity, Time, 
 
 use crate::cache::{MessageCache, SeenCache};
 use crate::config::{Config, ConfigError, Lanes, MeshRules};
-use crate::memory::{Backoffs, Promises, TurnedAway};
+use crate::memory::{Backoffs, Promises, PrunedPeers};
 use crate::rpc::{Control, IHave, RpcFrame, Topic};
 use crate::score::{PeerScores, ScoreBreakdown};
 
@@ -88,7 +88,7 @@ pub struct GossipSub {
     seen: SeenCache,
     mcache: MessageCache,
     promises: Promises,
-    turned_away: TurnedAway,
+    pruned: PrunedPeers,
     backoffs: Backoffs,
     scores: PeerScores,
     unwanted: Unwanted,
@@ -133,7 +133,7 @@ impl GossipSub {
                 .with_bytes_max(config.seen_bytes_max),
             mcache: MessageCache::new(config.history_length, config.history_gossip, config.history_bytes_max),
             promises: Promises::new(config.gossip.iwant_follow_up, config.gossip.promises_max),
-            turned_away: TurnedAway::default(),
+            pruned: PrunedPeers::default(),
             backoffs: Backoffs::new(
                 config.mesh_rules == MeshRules::Guarded,
                 config.backoff_slack,

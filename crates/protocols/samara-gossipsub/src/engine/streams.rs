@@ -8,7 +8,7 @@
 //!   and writes the frames before all others;
 //! - [`GossipSub::stream_begins`] before the first frame of each stream of the peer;
 //! - [`GossipSub::set_heard`] when the last stream of the peer ends, and when it opens one again;
-//! - [`GossipSub::stream_broke`] when the peer may lack what it was told, but the stream of this node
+//! - [`GossipSub::stream_broke`] when the peer may lack what this node sent, but the stream of this node
 //!   stays open.
 
 use bytes::Bytes;
@@ -184,7 +184,7 @@ impl GossipSub {
         let gossip = self.config.heartbeat_interval * (self.config.history_gossip as u32 + 1);
         for topic in topics {
             if self.topics.get(topic).joined {
-                self.turned_away.add(id, topic, cx.now() + gossip);
+                self.pruned.add(id, topic, cx.now() + gossip);
             }
         }
     }

@@ -21,7 +21,7 @@ impl TopicIdx {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TopicState {
     pub(super) name: Topic,
     /// Whether this node ever used the topic itself. Other topics exist only as long as a peer
@@ -101,23 +101,7 @@ impl TopicTable {
         if let Some(known) = self.find(name) {
             return known;
         }
-        let [subscribers, always, mesh, fanout] = Default::default();
-        let [parts_supported_by, parts_requested_by] = Default::default();
-        let (name, special) = (name.clone(), special());
-        let (local, joined, fanout_used) = (false, false, None);
-        let state = TopicState {
-            name,
-            local,
-            joined,
-            special,
-            subscribers,
-            always,
-            parts_supported_by,
-            parts_requested_by,
-            mesh,
-            fanout,
-            fanout_used,
-        };
+        let state = TopicState { name: name.clone(), special: special(), ..TopicState::default() };
         self.bytes += TOPIC_BYTES + state.name.as_str().len();
         let topic = match self.free.pop() {
             Some(topic) => {
@@ -279,7 +263,7 @@ pub(super) struct Peer {
     pub(super) unwanted: u32,
     /// Bytes of these ids, with their entries.
     pub(super) unwanted_bytes: usize,
-    /// What both sides have said on their streams.
+    /// The state of the streams of both sides.
     pub(super) streams: super::streams::Streams,
     /// The times that the peer took to send requested parts.
     pub(super) responses: super::partial::Responses,
@@ -396,15 +380,15 @@ impl PeerTable {
         self.get(id).is_none_or(|peer| peer.parked_until > now)
     }
 
-    pub(super) fn note_lapse(&mut self, id: PeerId) {
+    pub(super) fn note_failure(&mut self, id: PeerId) {
         if let Some(peer) = self.get_mut(id) {
-            peer.responses.note_lapse();
+            peer.responses.note_failure();
         }
     }
 
-    /// Returns true if a peer did not send parts in time, and has sent none since.
-    pub(super) fn has_lapsed(&self, id: PeerId) -> bool {
-        self.get(id).is_some_and(|peer| peer.responses.has_lapsed())
+    /// Returns false if a peer did not send parts in time, and has sent none since.
+    pub(super) fn is_reliable(&self, id: PeerId) -> bool {
+        !self.get(id).is_some_and(|peer| peer.responses.has_failed())
     }
 
     /// Returns the time that a peer has to send a requested part, at least `least`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cache::{MessageCache, SeenCache, SeenStrategy};
 use crate::engine::tables::TopicIdx;
 
-use super::{Backoffs, Promises, TurnedAway};
+use super::{Backoffs, Promises, PrunedPeers};
 use crate::rpc::{Message, MessageId, Topic};
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -266,13 +266,13 @@ fn absurd_backoffs_do_not_overflow() {
 fn peers_are_remembered_for_their_time() {
     let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
     let (a, b, topic, other) = (PeerId(1), PeerId(2), TopicIdx(0), TopicIdx(1));
-    let mut away = TurnedAway::default();
-    away.add(a, topic, at(10));
-    away.add(a, topic, at(5));
-    away.add(b, topic, at(20));
-    away.add(b, other, at(20));
-    assert_eq!(away.of(topic, at(10)), [a, b]);
-    assert_eq!(away.of(topic, at(11)), [b], "an earlier time does not shorten a later one");
-    away.forget_peer(b);
-    assert!(away.of(topic, at(0)).is_empty() && away.of(other, at(0)).is_empty());
+    let mut pruned = PrunedPeers::default();
+    pruned.add(a, topic, at(10));
+    pruned.add(a, topic, at(5));
+    pruned.add(b, topic, at(20));
+    pruned.add(b, other, at(20));
+    assert_eq!(pruned.of(topic, at(10)), [a, b]);
+    assert_eq!(pruned.of(topic, at(11)), [b], "an earlier time does not shorten a later one");
+    pruned.forget_peer(b);
+    assert!(pruned.of(topic, at(0)).is_empty() && pruned.of(other, at(0)).is_empty());
 }

@@ -34,7 +34,7 @@ pub(crate) fn plain() -> Config {
         flood_publish: false,
         peer_score: None,
         peer_exchange: false,
-        gossip_to_turned_away: false,
+        gossip_to_pruned: false,
         ..Config::spec()
     }
 }

@@ -226,7 +226,7 @@ fn duplicates_are_counted_and_optionally_reported() {
 #[test]
 fn peers_rejected_by_a_full_mesh_get_gossip_about_every_message() {
     for enabled in [true, false] {
-        let mut config = Config { gossip_to_turned_away: enabled, ..plain() };
+        let mut config = Config { gossip_to_pruned: enabled, ..plain() };
         config.mesh.gossip_factor = 0.0;
         config.mesh.d_lazy = 1;
         let (mut node, peers) = Node::on_topic(config, "t", 40, 0);

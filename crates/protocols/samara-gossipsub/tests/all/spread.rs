@@ -329,11 +329,11 @@ fn mesh_peers_that_are_not_near_hear_of_a_message_at_the_next_heartbeat() {
     node.rpc(mesh[0], publish([Arc::clone(&message)]));
     wait(&mut node, ms(5));
     let sent = node.sent();
-    let mut told: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
-    told.extend(sent.ihaves().into_iter().map(|(peer, _)| peer));
-    assert_eq!(told.len(), 2);
+    let mut reached: Vec<PeerId> = sent.messages().into_iter().map(|(peer, _)| peer).collect();
+    reached.extend(sent.ihaves().into_iter().map(|(peer, _)| peer));
+    assert_eq!(reached.len(), 2);
     let heard: Vec<PeerId> = node.sent_at_heartbeat().ihaves().into_iter().map(|(peer, _)| peer).collect();
-    assert!(mesh[1..].iter().all(|peer| told.contains(peer) || heard.contains(peer)), "{heard:?}");
+    assert!(mesh[1..].iter().all(|peer| reached.contains(peer) || heard.contains(peer)), "{heard:?}");
 }
 
 #[test]

@@ -1,20 +1,21 @@
-//! What a node knows about groups: their parts, and what each peer has and wants.
+//! Groups of a node: their parts, and what each peer has and wants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::{MessageKey, Outbox, PeerId, Time};
+use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
-use crate::engine::tables::TopicIdx;
+use crate::engine::tables::{PeerTable, TopicIdx};
 use crate::partial::{Bits, Metadata};
 use crate::rpc::RpcFrame;
 
 /// A group of a topic.
 pub(super) type GroupKey = (TopicIdx, Bytes);
 
-/// What a node knows about a peer in a group.
+/// The knowledge of a node about a peer in a group.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) peer: PeerId,
@@ -22,8 +23,8 @@ pub(super) struct View {
     pub(super) available: Bits,
     /// The parts that the peer wants from this node.
     pub(super) requests: Bits,
-    /// What this node has last told the peer.
-    pub(super) told: Option<Metadata>,
+    /// The metadata that this node sent to the peer last.
+    pub(super) last_sent: Option<Metadata>,
     /// The parts that are owed or were sent to the peer.
     pub(super) owed: Bits,
     /// The parts that the peer has sent.
@@ -36,10 +37,10 @@ pub(super) struct View {
     pub(super) answered: u32,
     /// Whether the peer has said anything about the group.
     pub(super) heard: bool,
-    /// Whether it has said what it has, other than beside parts that it sent.
-    pub(super) tells: bool,
+    /// Whether the peer has announced what it has, other than beside parts that it sent.
+    pub(super) announces: bool,
     /// Whether the peer failed to send an available part in time, or sent an invalid one.
-    pub(super) lapsed: bool,
+    pub(super) failed: bool,
     /// Whether the score has counted a part of this peer.
     pub(super) credited: bool,
     /// Whether a heartbeat has announced the group to the peer outside the mesh.
@@ -48,29 +49,33 @@ pub(super) struct View {
 
 impl View {
     fn new(peer: PeerId) -> Self {
-        let (available, requests, told, owed, received, asked, frames) = Default::default();
-        let (answered, heard, tells, lapsed, credited, gossiped) = Default::default();
         Self {
             peer,
-            available,
-            requests,
-            told,
-            owed,
-            received,
-            asked,
-            frames,
-            answered,
-            heard,
-            tells,
-            lapsed,
-            credited,
-            gossiped,
+            available: Bits::default(),
+            requests: Bits::default(),
+            last_sent: None,
+            owed: Bits::default(),
+            received: Bits::default(),
+            asked: Bits::default(),
+            frames: ThinVec::new(),
+            answered: 0,
+            heard: false,
+            announces: false,
+            failed: false,
+            credited: false,
+            gossiped: false,
         }
     }
 
-    /// Returns true for a peer that sends parts before it tells what it has: their publisher.
+    /// Returns true for a peer that sends parts before it announces what it has: their publisher.
     pub(super) fn is_publisher(&self) -> bool {
-        !self.tells && !self.received.is_empty()
+        !self.announces && !self.received.is_empty()
+    }
+
+    /// Returns true if the peer can be asked for parts. A publisher that does not subscribe announces no
+    /// support, but speaks of the group.
+    fn can_be_asked(&self) -> bool {
+        self.heard && !self.failed
     }
 }
 
@@ -81,6 +86,15 @@ pub(super) struct Ask {
     pub(super) since: Time,
     /// The time at which another peer is asked; never if the peer has not announced the part.
     pub(super) until: Time,
+}
+
+/// The peer to ask for a part, by its place among the views.
+pub(super) enum Source {
+    /// The peer that is asked already, and has the part.
+    Asked,
+    Holder(usize),
+    /// A peer that has not announced the part.
+    Likely(usize),
 }
 
 /// A group: the parts of one message.
@@ -108,8 +122,8 @@ pub(super) struct Group {
     pub(super) created_by: Option<PeerId>,
     /// Whether a change awaits its announcement.
     pub(super) changed: bool,
-    /// Whether this node tells nobody what it has, because it pushes it: until the first heartbeat after
-    /// one at which all pushed parts had left.
+    /// Whether this node announces nothing of the group, because it pushes what it has: until the first
+    /// heartbeat after one at which all pushed parts had left.
     pub(super) is_quiet: bool,
     /// Whether all pushed parts had left at the last heartbeat.
     has_left: bool,
@@ -158,20 +172,88 @@ impl Group {
         !(left && std::mem::replace(&mut self.has_left, left))
     }
 
-    /// Returns the metadata for a frame with parts of a node that wants none; `None` if the peer was told
-    /// that this node has them.
+    /// Returns the place of a peer among the views.
+    fn place_of(&self, peer: PeerId) -> Option<usize> {
+        self.views.binary_search_by_key(&peer, |view| view.peer).ok()
+    }
+
+    /// Returns the number of parts that each peer is asked for.
+    pub(super) fn loads(&self) -> SmallVec<[u32; 16]> {
+        let mut loads = SmallVec::from_elem(0, self.views.len());
+        for at in self.asks.values().filter_map(|ask| self.place_of(ask.peer)) {
+            loads[at] += 1;
+        }
+        loads
+    }
+
+    /// Returns the peer to ask for a part; `None` if nobody is better than an asked peer that may get it.
+    pub(super) fn source_of(&self, part: u32, loads: &[u32], peers: &PeerTable) -> Option<Source> {
+        let asked = self.asks.get(&part).and_then(|ask| self.place_of(ask.peer));
+        let asked = asked.filter(|at| !self.views[*at].failed);
+        if asked.is_some_and(|at| self.is_best_holder(at, part, peers)) {
+            return Some(Source::Asked);
+        }
+        match self.best_holder(part, loads, peers) {
+            Some(at) => Some(Source::Holder(at)),
+            None if asked.is_some() => None,
+            None => self.likely_holder().map(Source::Likely),
+        }
+    }
+
+    /// Returns the peers that have a part and can be asked for it.
+    fn holders(&self, part: u32) -> impl Iterator<Item = (usize, &View)> {
+        let has_part = move |view: &View| view.can_be_asked() && view.available.contains(part);
+        self.views.iter().enumerate().filter(move |(_, view)| has_part(view))
+    }
+
+    /// Returns true if a peer has a part, and is reliable or the best that there is.
+    fn is_best_holder(&self, at: usize, part: u32, peers: &PeerTable) -> bool {
+        let view = &self.views[at];
+        let is_reliable = |view: &View| peers.is_reliable(view.peer);
+        view.available.contains(part)
+            && (is_reliable(view) || !self.holders(part).any(|(_, view)| is_reliable(view)))
+    }
+
+    /// Returns a reliable peer that has a part, or else any: the one that is asked for the fewest parts.
+    fn best_holder(&self, part: u32, loads: &[u32], peers: &PeerTable) -> Option<usize> {
+        let rank = |(at, view): &(usize, &View)| {
+            let rotated = u64::from(view.peer.0.wrapping_sub(part)) % 64;
+            (!peers.is_reliable(view.peer), loads[*at], rotated)
+        };
+        self.holders(part).min_by_key(rank).map(|(at, _)| at)
+    }
+
+    /// Returns a peer that may get parts soon: the first one that spoke of the group, or any other. Their
+    /// publisher has the most to send, and others have these parts soon.
+    fn likely_holder(&self) -> Option<usize> {
+        let fits = |view: &View| view.can_be_asked() && !view.is_publisher();
+        let parent = self.parent.and_then(|parent| self.place_of(parent));
+        parent.filter(|at| fits(&self.views[*at])).or_else(|| self.views.iter().position(fits))
+    }
+
+    /// Notes in the views which parts each peer is asked for.
+    pub(super) fn note_asks(&mut self) {
+        self.views.iter_mut().for_each(|view| view.asked = Bits::new(self.len));
+        for (part, ask) in &self.asks {
+            if let Ok(at) = self.views.binary_search_by_key(&ask.peer, |view| view.peer) {
+                self.views[at].asked.insert(*part);
+            }
+        }
+    }
+
+    /// Returns the metadata for a frame with parts of a node that wants none; `None` if the last metadata
+    /// named them.
     ///
     /// libp2p-gossipsub 0.50.1 drops parts that its peer does not have by its metadata (`need` in
-    /// `handle_received`). The metadata does not count as told, since the frame can be withdrawn. A node
-    /// that wants parts tells what it has before, in a frame of its own: this frame may leave after later
-    /// requests, which its metadata would undo.
+    /// `handle_received`). The metadata does not count as sent, since the frame can be withdrawn. A node
+    /// that wants parts announces what it has before, in a frame of its own: this frame may leave after
+    /// later requests, which its metadata would undo.
     pub(super) fn metadata_beside(&self, peer: PeerId, parts: &Bits) -> Option<Metadata> {
         let view = self.known_view(peer);
-        let told = view.and_then(|view| view.told.clone()).unwrap_or_default();
-        if !self.is_complete() || parts.without(&told.available).is_empty() {
+        let mut available = view.and_then(|view| view.last_sent.clone()).unwrap_or_default().available;
+        if !self.is_complete() || parts.without(&available).is_empty() {
             return None;
         }
-        let mut available = told.available;
         available.add(if self.is_quiet { parts } else { &self.have });
         // It takes the place of that in earlier frames.
         view.into_iter().for_each(|view| available.add(&view.owed));
@@ -234,7 +316,7 @@ pub(super) struct Pending {
 pub(crate) struct Responses {
     mean: Option<Duration>,
     /// Whether the peer has not answered in time since its last answer.
-    has_lapsed: bool,
+    has_failed: bool,
 }
 
 impl Responses {
@@ -242,19 +324,19 @@ impl Responses {
     const WEIGHT: u32 = 8;
 
     pub(in crate::engine) fn note(&mut self, took: Duration) {
-        self.has_lapsed = false;
+        self.has_failed = false;
         self.mean = Some(match self.mean {
             None => took,
             Some(mean) => (mean * (Self::WEIGHT - 1) + took) / Self::WEIGHT,
         });
     }
 
-    pub(in crate::engine) fn note_lapse(&mut self) {
-        self.has_lapsed = true;
+    pub(in crate::engine) fn note_failure(&mut self) {
+        self.has_failed = true;
     }
 
-    pub(in crate::engine) const fn has_lapsed(self) -> bool {
-        self.has_lapsed
+    pub(in crate::engine) const fn has_failed(self) -> bool {
+        self.has_failed
     }
 
     /// Returns the time to wait for an answer.

@@ -1,6 +1,6 @@
 //! Partial messages: the parts that this node provides, asks for and sends.
 //!
-//! Every change of a group ends in [`GossipSub::act`]: it asks peers for what is missing, tells peers
+//! Every change of a group ends in [`GossipSub::act`]: it asks peers for what is missing, announces
 //! what has changed, and answers the requests that can be answered. `receive` has the other direction.
 
 mod groups;
@@ -8,6 +8,7 @@ mod receive;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use samara_engine::outbox::Owe;
@@ -19,7 +20,7 @@ use super::{Cx, GossipSub, PARTIALS, deadline};
 use crate::partial::{Asking, Bits, Content, Metadata, PartialConfig};
 use crate::rpc::{Partial, PartialMode, Rpc, RpcFrame, Topic};
 
-use groups::{Ask, GroupKey};
+use groups::{Ask, GroupKey, Source};
 pub(super) use groups::{Groups, Responses};
 
 /// The reason why parts were not provided.
@@ -180,7 +181,7 @@ impl GossipSub {
                 !group.known_view(*peer).is_some_and(knows)
             };
             let lacking: SmallVec<[PeerId; 16]> = peers.iter().copied().filter(lacks).collect();
-            // Who only claims to have a part may send it to nobody.
+            // A peer that only claims to have a part may send it to nobody.
             let proves = |view: &groups::View| view.received.contains(part) || view.owed.contains(part);
             let holds = |peer: &&PeerId| group.known_view(**peer).is_some_and(proves);
             let holders = peers.iter().filter(holds).count();
@@ -373,7 +374,7 @@ impl GossipSub {
     fn act(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
         self.check_early(key, cx);
         self.ask(key, cx);
-        self.tell(key, false, cx);
+        self.send_metadata(key, false, cx);
         self.answer(key, cx);
     }
 
@@ -402,70 +403,45 @@ impl GossipSub {
 
     /// Decides which peer is asked for which missing part.
     fn ask(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
-        let Some(config) = self.config.partial.clone() else { return };
+        match self.config.partial.as_ref().map(|config| config.asking) {
+            None => {}
+            Some(Asking::Everyone) => self.ask_everyone(key),
+            Some(Asking::One { patience }) => self.ask_one(key, patience, cx),
+        }
+    }
+
+    fn ask_everyone(&mut self, key: &GroupKey) {
+        let peers = self.partial_peers(key.0);
+        let Some(group) = self.partials.groups.get_mut(key) else { return };
+        let wanted = group.missing();
+        peers.into_iter().for_each(|peer| _ = group.view(peer));
+        group.views.iter_mut().for_each(|view| view.asked.clone_from(&wanted));
+    }
+
+    /// Asks one peer for each missing part, and sets the time at which another one is asked.
+    fn ask_one(&mut self, key: &GroupKey, patience: Duration, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let Asking::One { patience } = config.asking else {
-            let peers = self.partial_peers(key.0);
-            let Some(group) = self.partials.groups.get_mut(key) else { return };
-            let wanted = group.missing();
-            peers.into_iter().for_each(|peer| _ = group.view(peer));
-            group.views.iter_mut().for_each(|view| view.asked.clone_from(&wanted));
-            return;
-        };
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         let missing = group.missing().without(&group.checking);
         group.asks.retain(|part, _| missing.contains(*part));
-        let mut asked: SmallVec<[u32; 16]> = SmallVec::from_elem(0, group.views.len());
-        let at_of = |views: &[groups::View], peer| views.binary_search_by_key(&peer, |view| view.peer);
-        for ask in group.asks.values() {
-            if let Ok(at) = at_of(&group.views, ask.peer) {
-                asked[at] += 1;
-            }
-        }
+        let mut loads = group.loads();
         for part in missing.iter() {
-            let current = group.asks.get(&part);
-            let current_at = current.and_then(|ask| at_of(&group.views, ask.peer).ok());
-            // A publisher that does not subscribe announces no support, but speaks of the group.
-            let fit = |view: &&groups::View| view.heard && !view.lapsed;
-            let has_part = |view: &&groups::View| fit(view) && view.available.contains(part);
-            // Who has not answered before is asked only if nobody else has the part.
-            let keeps_word = |view: &groups::View| !self.peers.has_lapsed(view.peer);
-            if let Some(at) = current_at
-                && (group.views[at].available.contains(part) && !group.views[at].lapsed)
-                && (keeps_word(&group.views[at]) || !group.views.iter().filter(has_part).any(keeps_word))
-            {
-                // An announced part has its deadline from the announcement on.
-                if let Some(ask) = group.asks.get_mut(&part).filter(|ask| ask.until == Time::MAX) {
-                    ask.until = now + self.peers.patience(ask.peer, patience);
+            let Some(source) = group.source_of(part, &loads, &self.peers) else { continue };
+            let (at, until) = match source {
+                Source::Asked => {
+                    // An announced part has its deadline from the announcement on.
+                    if let Some(ask) = group.asks.get_mut(&part).filter(|ask| ask.until == Time::MAX) {
+                        ask.until = now + self.peers.patience(ask.peer, patience);
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let holders = group.views.iter().enumerate().filter(|(_, view)| has_part(view));
-            let best = holders.min_by_key(|(at, view)| {
-                let rotated = u64::from(view.peer.0.wrapping_sub(part)) % 64;
-                (!keeps_word(view), asked[*at], rotated)
-            });
-            let (at, until) = match best {
-                Some((at, view)) => (at, now + self.peers.patience(view.peer, patience)),
-                None if current_at.is_some_and(|at| !group.views[at].lapsed) => continue,
-                None => {
-                    let parent = group.parent.and_then(|parent| at_of(&group.views, parent).ok());
-                    // Their publisher has the most to send, and others have these parts soon.
-                    let fit = |view: &&groups::View| fit(view) && !view.is_publisher();
-                    let any = || group.views.iter().position(|view| fit(&view));
-                    let Some(at) = parent.filter(|at| fit(&&group.views[*at])).or_else(any) else { continue };
-                    (at, Time::MAX)
-                }
+                Source::Holder(at) => (at, now + self.peers.patience(group.views[at].peer, patience)),
+                Source::Likely(at) => (at, Time::MAX),
             };
-            asked[at] += 1;
+            loads[at] += 1;
             group.asks.insert(part, Ask { peer: group.views[at].peer, since: now, until });
         }
-        group.views.iter_mut().for_each(|view| view.asked = Bits::new(group.len));
-        for (part, ask) in &group.asks {
-            if let Ok(at) = at_of(&group.views, ask.peer) {
-                group.views[at].asked.insert(*part);
-            }
-        }
+        group.note_asks();
         let next = group.asks.values().map(|ask| ask.until).min().unwrap_or(Time::MAX);
         self.wake_partials(next, cx);
     }
@@ -478,9 +454,9 @@ impl GossipSub {
         }
     }
 
-    /// Tells peers what this node has and wants: requests at once, available parts after the delay of the
-    /// configuration, or at once if `now` is set.
-    fn tell(&mut self, key: &GroupKey, now: bool, cx: &mut Cx<'_>) {
+    /// Sends to peers what this node has and wants: requests at once, available parts after the delay of
+    /// the configuration, or at once if `now` is set.
+    fn send_metadata(&mut self, key: &GroupKey, now: bool, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
         let mesh = self.partial_peers(key.0);
         let is_everyone = config.asking == Asking::Everyone;
@@ -491,7 +467,7 @@ impl GossipSub {
         for peer in &mesh {
             group.view(*peer);
         }
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         let mut waits = false;
         let missing = group.missing();
         // A complete group has no further changes that could share the announcement.
@@ -502,31 +478,31 @@ impl GossipSub {
                 continue;
             }
             let requests = if is_everyone { &missing } else { &view.asked };
-            let (announce, request) = match &view.told {
+            let (announce, request) = match &view.last_sent {
                 // Peers in the mesh learn early from whom they can ask parts.
                 None => {
                     let early = in_mesh && group.is_own && config.format.has_requests();
                     let has_any = (in_mesh || view.gossiped) && !group.have.is_empty();
                     (early || has_any, !requests.is_empty())
                 }
-                Some(told) => {
+                Some(sent) => {
                     // Its publisher learns that a part has arrived.
                     let acknowledges = !is_everyone && view.is_publisher();
                     let known = if acknowledges { Bits::default() } else { view.available.clone() };
-                    let fresh = group.have.without(&told.available).without(&known);
-                    let ended = told.requests.without(requests).without(&view.received);
-                    let begun = requests.without(&told.requests);
+                    let fresh = group.have.without(&sent.available).without(&known);
+                    let ended = sent.requests.without(requests).without(&view.received);
+                    let begun = requests.without(&sent.requests);
                     let useful = if is_everyone { fresh } else { fresh.without(&view.owed) };
                     (!useful.is_empty(), !begun.is_empty() || !ended.is_empty())
                 }
             };
-            // Parts follow what tells of them.
+            // Parts follow their announcement.
             let answers = !view.requests.and(&group.have).without(&view.owed).is_empty();
-            let at_once = now || answers || view.told.is_none();
+            let at_once = now || answers || view.last_sent.is_none();
             if request || (announce && at_once) {
                 let metadata = Metadata { available: group.have.clone(), requests: requests.clone() };
-                told.push((view.peer, config.format.write_metadata(&metadata)));
-                view.told = Some(metadata);
+                changes.push((view.peer, config.format.write_metadata(&metadata)));
+                view.last_sent = Some(metadata);
             } else {
                 waits |= announce;
             }
@@ -537,8 +513,8 @@ impl GossipSub {
             let at = *self.partials.announce_at.get_or_insert(cx.now() + config.announce_delay);
             self.wake_partials(at, cx);
         }
-        self.metrics.parts_metadata_sent += told.len() as u64;
-        for (peer, metadata) in told {
+        self.metrics.parts_metadata_sent += changes.len() as u64;
+        for (peer, metadata) in changes {
             let frame = self.partial_frame(key, None, Some(metadata));
             self.owe(peer, self.lanes.control, frame, None, None, cx);
         }
@@ -558,13 +534,13 @@ impl GossipSub {
             for key in std::mem::take(&mut self.partials.changed) {
                 if let Some(group) = self.partials.groups.get_mut(&key) {
                     group.changed = false;
-                    self.tell(&key, true, cx);
+                    self.send_metadata(&key, true, cx);
                 }
             }
         }
         let mut next = self.partials.announce_at.unwrap_or(Time::MAX);
         let mut late = Vec::new();
-        let mut lapsed = Vec::new();
+        let mut failed = Vec::new();
         for (key, group) in &mut self.partials.groups {
             let earliest = group.asks.values().map(|ask| ask.until).min().unwrap_or(Time::MAX);
             if earliest > now {
@@ -576,12 +552,12 @@ impl GossipSub {
             group.asks.retain(|_, ask| ask.until > now);
             for peer in overdue {
                 self.metrics.parts_overdue += 1;
-                group.view(peer).lapsed = true;
-                lapsed.push(peer);
+                group.view(peer).failed = true;
+                failed.push(peer);
             }
             late.push(key.clone());
         }
-        lapsed.into_iter().for_each(|peer| self.peers.note_lapse(peer));
+        failed.into_iter().for_each(|peer| self.peers.note_failure(peer));
         self.wake_partials(next, cx);
         for key in late {
             self.act(&key, cx);
@@ -602,27 +578,27 @@ impl GossipSub {
         let keys: Vec<GroupKey> =
             groups.iter().filter(|(_, group)| group.len > 0).map(|(key, _)| key.clone()).collect();
         for key in &keys {
-            // All peers may have lapsed: they get another chance.
+            // All peers may have failed: they get another chance.
             if let Some(group) = self.partials.groups.get_mut(key) {
                 if !group.is_complete() {
-                    group.views.iter_mut().for_each(|view| view.lapsed = false);
+                    group.views.iter_mut().for_each(|view| view.failed = false);
                 }
                 group.is_quiet &= group.owes_until_now(cx.outbox());
             }
             self.gossip_parts(key, cx);
         }
-        // Who has still said nothing may have received no header. It leaves before what needs it.
+        // Peers that have not spoken of the group may lack its header, which parts and metadata need.
         let ids: BTreeSet<&Bytes> = keys.iter().map(|(_, id)| id).collect();
         for id in ids {
             self.push_header(id, usize::MAX, cx);
         }
         for key in &keys {
             self.ask(key, cx);
-            self.tell(key, true, cx);
+            self.send_metadata(key, true, cx);
         }
     }
 
-    /// Tells some peers outside the mesh, each once, what this node has and wants.
+    /// Announces to some peers outside the mesh, to each once, what this node has and wants.
     fn gossip_parts(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
         let params = self.mesh_params(key.0);
         let threshold = self.config.thresholds.gossip;
@@ -659,7 +635,7 @@ impl GossipSub {
         for (key, group) in &mut self.partials.groups {
             let Ok(at) = group.views.binary_search_by_key(&peer, |view| view.peer) else { continue };
             let view = &mut group.views[at];
-            view.told = None;
+            view.last_sent = None;
             view.gossiped = false;
             let outbox = cx.outbox();
             view.frames.retain(|(message, _)| outbox.owes(peer, *message));

@@ -56,7 +56,7 @@ impl GossipSub {
         }
         if partial.body.is_none() {
             if let Some(group) = self.partials.groups.get_mut(&key) {
-                group.view(from).tells |= partial.metadata.is_some();
+                group.view(from).announces |= partial.metadata.is_some();
             }
             if is_new {
                 let (topic, group) = (partial.topic.clone(), key.1.clone());
@@ -118,7 +118,7 @@ impl GossipSub {
         let Some(group) = self.partials.groups.get_mut(key) else { return false };
         group.parent.get_or_insert(from);
         group.view(from).heard = true;
-        // Who speaks of a group has its header, or needs none.
+        // A peer that speaks of a group has its header, or needs none.
         if let Some(header) = self.partials.headers.get_mut(&key.1) {
             header.note(from);
         }
@@ -145,7 +145,7 @@ impl GossipSub {
             view.frames.iter().for_each(|(_, parts)| waits.add(parts));
             view.owed = view.owed.without(&again.without(&waits));
         }
-        // What the peer has although this node has not sent it spreads without this node.
+        // A part that the peer has from others spreads without this node.
         let mut spread = Bits::default();
         if is_quiet {
             spread = metadata.available.without(&view.owed);
@@ -353,7 +353,7 @@ impl GossipSub {
         if acceptance != Acceptance::Accept {
             self.metrics.ignore(Ignored::PartialRejected, parts.len().max(1) as u64);
             let view = group.view(from);
-            view.lapsed = true;
+            view.failed = true;
             if acceptance == Acceptance::Reject {
                 self.scores.reject_malformed(from, key.0);
             }
@@ -378,7 +378,7 @@ impl GossipSub {
             }
             if config.relay_copies > 0 && view.is_publisher() && config.format.has_requests() {
                 self.ask(&key, cx);
-                self.tell(&key, true, cx);
+                self.send_metadata(&key, true, cx);
                 self.push(&key, &new, config.relay_copies, Some(from), cx);
             }
         }
