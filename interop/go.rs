@@ -31,7 +31,7 @@ impl Release {
 /// A program in a directory of `interop`, which is built once for each release.
 pub(crate) struct GoProgram {
     directory: &'static str,
-    /// What no test did without Go.
+    /// Steps that tests skip without Go.
     skipped: &'static str,
     paths: [OnceLock<Option<PathBuf>>; 2],
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use samara_net::ring::{View, ViewId};
 use serde::{Deserialize, Serialize};
 
-/// What processes broadcast.
+/// The message that processes broadcast.
 #[derive(Serialize, Deserialize)]
 pub enum Message {
     Line(String),

@@ -200,7 +200,7 @@ impl Counter {
 pub trait Value {
     /// Whether it counts or holds the value of a moment.
     const KIND: Kind;
-    /// What the exported names append to the declared one: one element for each part of the value.
+    /// The endings of the exported names: one for each part of the value.
     const SUFFIXES: &'static [&'static str] = &[""];
 
     /// Returns the parts of the value. The parts of an unknown value are empty.

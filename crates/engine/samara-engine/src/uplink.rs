@@ -99,7 +99,7 @@ impl Default for LimitConfig {
     }
 }
 
-/// What was handed to a link and has neither arrived nor is lost, in bytes.
+/// Bytes that were handed to a link and have neither arrived nor are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Bytes that have left the node.
@@ -114,7 +114,7 @@ impl Load {
     }
 }
 
-/// What a transport tells about one link.
+/// A transport's report on one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Bytes that have arrived since the last report.
@@ -126,7 +126,7 @@ pub struct Report {
     pub ack_delay: Duration,
     /// Bytes that were lost since the link came up.
     pub lost: u64,
-    /// What the link has under way now.
+    /// The bytes that the link has under way now.
     pub load: Load,
 }
 
@@ -348,15 +348,15 @@ impl Link {
     }
 }
 
-/// What happened in the last seconds.
+/// The samples of the last seconds.
 #[derive(Debug, Default)]
 struct Past {
     steps: VecDeque<Step>,
-    /// What had left before the first step.
+    /// The bytes that had left before the first step.
     before: u64,
 }
 
-/// What happened from a time in nanoseconds on, until the next step.
+/// The samples from a time in nanoseconds on, until the next step.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: u64,
@@ -558,7 +558,8 @@ impl Limit {
         // Two packets in a long queue are no pause.
         let idle = IDLE.max(trip.saturating_mul(2));
         if now.saturating_sub(self.sampled) > idle {
-            // What the limit followed is long ago. The first sample tells whether a rival is still there.
+            // The samples that the limit followed are long past. The first new one shows whether a rival is
+            // still there.
             self.rival = self.rival.map(|rival| Rival {
                 window: self.config.first as f64,
                 phase: Phase::Looks { after: 0, back_to: Some(rival.window) },
@@ -588,7 +589,7 @@ impl Limit {
         mean.waiting += share * (then.waiting as f64 - mean.waiting);
         self.is_starting &= mean.delay < target / 2.0;
         if matches!(self.rival, Some(Rival { phase: Phase::Looks { after, .. }, .. }) if sent_at > after) {
-            // What the mean contains was seen before.
+            // The mean contains only samples from before.
             self.mean.delay = delay;
         }
         let is_used = then.under_way as f64 >= USED * then.limit;
@@ -627,7 +628,7 @@ impl Limit {
         };
         let Rival { window, others, phase } = rival;
         let is_lost = self.lost_at.take().is_some();
-        // Whoever has half of the queue has half of the uplink. What the others have changes between two
+        // A node with half of the queue has half of the uplink. The share of the others changes between two
         // looks, so a rate clearly below what the uplink has passed before tells it, too.
         let part = rate / self.proven;
         let is_half = if delay > 2.0 * others { part > HALF } else { part > ABOVE_HALF && part < CERTAIN };

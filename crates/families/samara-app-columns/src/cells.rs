@@ -161,7 +161,7 @@ struct CellCounts {
     pub local: u64,
 }
 
-/// What a node knows about the cells of blocks.
+/// The state of a node about the cells of blocks.
 #[derive(Debug)]
 pub(super) struct CellNode {
     plan: Arc<CellPlan>,

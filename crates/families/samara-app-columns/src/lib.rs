@@ -238,7 +238,7 @@ pub enum Event {
     Lost,
 }
 
-/// What a node counts.
+/// The counters of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Joined topics, and the peers that messages on them go to.

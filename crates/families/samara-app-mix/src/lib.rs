@@ -260,7 +260,7 @@ impl Host {
         if cx.now() > Time::ZERO {
             cx.emit(RoundEvent::Restarted);
             if self.shared.is_real {
-                // What earlier processes saw is lost: the clock gives this one a secret of its own, and
+                // The state of earlier processes is lost: the clock gives this one a secret of its own, and
                 // numbers for the rounds of a scheduler, as `samara node` does.
                 let millis = cx.now().as_nanos() / 1_000_000;
                 let first_round = if self.mix.scheduler().is_some() { millis } else { 0 };

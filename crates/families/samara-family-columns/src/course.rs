@@ -323,7 +323,7 @@ fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
     blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)
 }
 
-/// What a host does in a run of blocks.
+/// The role of a host in a run of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Duty {
     Node,

@@ -81,7 +81,7 @@ metrics! {
         pub publisher_bytes_up: u64 = "bytes", Less, [];
         /// Copies that other nodes sent back to the publisher.
         pub publisher_copies_returned: u64 = "copies", Less, [];
-        /// What nodes rebuilt, if `columns.repair` is set: `blocks` counts nodes once per slot,
+        /// Repairs of nodes, if `columns.repair` is set: `blocks` counts nodes once per slot,
         /// `columns` the columns and rows that they kept and lacked, `published` those that they
         /// published.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ const SWEPT: [Shown<ColumnsData>; 1] = [Shown {
     value: |m| of(m.time_to_custody_ms, |s| s.mean),
 }];
 
-/// What the page says of a run.
+/// The page's summary of a run.
 trait OfColumns {
     fn custody(&self, value: fn(&Statistics) -> f64) -> f64;
     fn bound(&self) -> f64;

@@ -9,7 +9,7 @@ use samara_sim::{Arrival, Arrivals, Hop};
 
 use samara_lab::explain::Delivered;
 
-/// What a node has.
+/// The items of a node.
 #[derive(Clone, Copy)]
 enum Thing {
     Column(SegmentId),

@@ -432,7 +432,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences.extend(gaps(report));
     let gains = rows.iter().filter(|row| gain(row) > 1.05);
     if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {
-        // What the runs show comes first, unless something is wrong.
+        // The result of the runs comes first, unless something is wrong.
         let place = if wrong.is_empty() { 0 } else { sentences.len() };
         sentences.insert(place, format!(
             "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \

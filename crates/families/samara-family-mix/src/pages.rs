@@ -119,7 +119,7 @@ const COUNTERS: [Column<MixData>; 16] = [
     ("Gap of all teams", |row| short_ms(row.mean(|m| m.service_gap_ms))),
 ];
 
-/// What the page says of a run.
+/// The page's summary of a run.
 trait OfMix {
     fn is_base(&self) -> bool;
     fn gain(&self) -> f64;
@@ -523,7 +523,7 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     }];
     let gains = series(report);
     let gains = gains.iter().filter_map(|(_, rows)| best(rows));
-    // What the runs show comes first, unless something is wrong.
+    // The result of the runs comes first, unless something is wrong.
     sentences = if bad == 0.0 {
         gains.chain(sentences).collect()
     } else {

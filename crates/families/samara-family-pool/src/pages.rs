@@ -389,7 +389,7 @@ impl Report<'_> {
             true => self.savings_over_sweep().into_iter().collect::<Vec<_>>(),
             false => self.savings(),
         };
-        // What the runs show comes first, unless something is missing.
+        // The result of the runs comes first, unless something is missing.
         let is_complete = self.rows().iter().all(|row| row.mean(|m| m.incomplete as f64) == 0.0);
         let mut sentences = if is_complete { savings.clone() } else { Vec::new() };
         sentences.push(self.delivered());

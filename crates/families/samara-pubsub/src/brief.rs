@@ -1,4 +1,4 @@
-//! What programs of others learn of a host, with messages and with columns alike.
+//! The brief of a host for programs of others, with messages and with columns alike.
 
 use samara_gossipsub::config::Parameters;
 use samara_lab::brief::{as_json, refuse};

@@ -24,7 +24,7 @@ pub trait Workload: Send + Sized + 'static {
     type Command: Serialize + DeserializeOwned + Send;
     /// An event from the host to the measurements.
     type Event: Serialize + DeserializeOwned + Send;
-    /// What the workload counts.
+    /// The counters of the workload.
     type Counters: Clone + Serialize + DeserializeOwned + Send + 'static;
 
     fn engine(&mut self) -> &mut Self::Engine;

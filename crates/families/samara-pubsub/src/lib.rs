@@ -1,5 +1,5 @@
-//! What families of publish-subscribe share: `[protocol]` of GossipSub and the baselines, hosts around
-//! their engines, and what their runs promise.
+//! The common parts of families of publish-subscribe: `[protocol]` of GossipSub and the baselines,
+//! hosts around their engines, and the promises of their runs.
 //!
 //! | module | content |
 //! |---|---|

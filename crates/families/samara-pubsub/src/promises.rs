@@ -1,4 +1,4 @@
-//! What publish-subscribe promises, and the draw of scenarios in which a search looks for broken
+//! Promises of publish-subscribe, and the draw of scenarios in which a search looks for broken
 //! promises.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the briefings of all families say to programs of others, and what they refuse.
+//! The common part of the briefings of all families for programs of others, and their refusals.
 
 use samara_scenario::Scenario;
 use serde_json::Value;

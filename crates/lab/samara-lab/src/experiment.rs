@@ -40,7 +40,7 @@ pub type FramesCodec<A> = Arc<dyn FrameCodec<<A as Engine>::Frame>>;
 /// [`step`](Self::step) says that it is over: `step`, the simulation up to the time that it returned,
 /// and [`observe`](Self::observe) for each event until then.
 pub trait Experiment: Sized + 'static {
-    /// What runs on a host.
+    /// The application of a host.
     type App: App;
     /// The complete measurements of a run: [`Measurements`], or a type of its own.
     type Measured: Measured + 'static;

@@ -39,7 +39,7 @@ impl Comparison {
     }
 }
 
-/// What a measurement of a real network can stand beside.
+/// The results that a measurement of a real network can stand beside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     /// Time to custody of the nodes that reached it, in milliseconds, by slot.

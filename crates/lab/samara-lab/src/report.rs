@@ -31,7 +31,7 @@ pub struct Body {
     pub findings: Vec<String>,
     /// The main figure. Without one, the page shows the first figure of the sections.
     pub figure: Option<Figure>,
-    /// What the terminal shows.
+    /// The text for the terminal.
     pub summary: Summary,
     /// The sections before published figures and expectations.
     pub sections: Vec<Section>,

@@ -107,7 +107,7 @@ impl ProtocolKind {
 /// Values of `[protocol]` that follow others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Followers {
-    /// What they follow, for a note: "protocol.degree = 12 moves the sizes that are not set".
+    /// The reason, for a note: "protocol.degree = 12 moves the sizes that are not set".
     pub cause: String,
     /// The keys, with their values.
     pub values: Vec<(&'static str, String)>,

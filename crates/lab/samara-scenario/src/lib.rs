@@ -304,9 +304,9 @@ pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// What the affected nodes send.
+    /// The uplink of the affected nodes.
     Out,
-    /// What they receive.
+    /// Their downlink.
     In,
 }
 

@@ -492,7 +492,7 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
     let (before, after) = (table(shipped)?, table(scenario)?);
     let mut changes = Vec::new();
     compare(&before, &after, "", &mut changes);
-    // What a file replaces is not a value any more.
+    // A file replaces these values.
     changes.retain(|change| !is_replaced(&change.key, scenario.family(), &after));
     Ok(changes)
 }

@@ -34,7 +34,7 @@ pub struct PublishedFigure {
     /// The part of the document that has the value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
-    /// What the document claims, in one sentence.
+    /// The claim of the document, in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub claim: String,
     /// How our value must relate to theirs.
@@ -214,7 +214,7 @@ impl JsonSchema for Tolerance {
 }
 
 samara_engine::names! {
-    /// What became of a claim.
+    /// The verdict on a claim.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Verdict {
@@ -257,11 +257,11 @@ pub struct Source {
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     pub place: String,
-    /// What the document claims, in one sentence.
+    /// The claim of the document, in one sentence.
     pub claim: String,
     #[serde(default)]
     pub theirs: String,
-    /// What Samara does, or measured.
+    /// Samara's way, or its measurement.
     #[serde(default)]
     pub ours: String,
     pub verdict: Verdict,

@@ -143,7 +143,7 @@ impl<R: BufRead> TraceReader<R> {
         self.format
     }
 
-    /// What the reader did not know in the events that it has returned.
+    /// The unknown fields of the events that the reader has returned.
     pub fn unread(&self) -> &Unread {
         &self.unread
     }

@@ -1,4 +1,4 @@
-//! What a reader of traces does not know.
+//! Fields and kinds of events that a reader of traces does not know.
 
 use std::collections::BTreeMap;
 use std::fmt;

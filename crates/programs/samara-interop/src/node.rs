@@ -45,7 +45,7 @@ pub(crate) struct Node {
     /// Messages in validation, by the end of their delay.
     checked: BTreeMap<(Instant, u64), MessageId>,
     next_check: u64,
-    /// What this node does with partial messages on each topic.
+    /// The mode of partial messages on each topic.
     partial_topics: BTreeMap<Topic, PartialMode>,
     groups: HashMap<(Topic, u64), Parts>,
     running: Option<Running>,

@@ -18,7 +18,7 @@ use crate::{TestbedError, fleet};
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is said to a program that must end with an error.
+/// Orders to a program that must end with an error.
 const WRONG: [(&str, &str); 3] = [
     ("a line that is no JSON is an error", "{\"listen\":\n"),
     ("an unknown order is an error", "{\"dance\":{}}\n"),

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use samara_emulation::{MIN_RATE_BPS, Relay};
 use samara_engine::Time;
 use samara_lab::network::Hosts;
-use samara_lab::processes::{Brief, Fleet, HostMessage, Listen, Order, ignored};
+use samara_lab::processes::{Brief, Fleet, Listen, Order, Report, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on};
 use samara_lab::statistics::Statistics;
 use samara_scenario::Point;
@@ -66,7 +66,7 @@ pub struct HostProgram {
     pub is_foreign: bool,
 }
 
-/// What the thread of a process heard.
+/// A message of the thread that reads a process.
 enum Heard {
     Line(String),
     TooLong,
@@ -257,11 +257,9 @@ impl<'a> Processes<'a> {
             let Some((host, line)) = self.next(deadline)? else {
                 return Err(self.failed(first, &format!("it did not listen within {within:?}")));
             };
-            match serde_json::from_str::<HostMessage<IgnoredAny, IgnoredAny>>(&line) {
-                Ok(HostMessage::Ready { host: said }) if said == host => {
-                    silent.retain(|silent| *silent != host)
-                }
-                Ok(HostMessage::Ready { host: said }) => {
+            match serde_json::from_str::<Report<IgnoredAny, IgnoredAny>>(&line) {
+                Ok(Report::Ready { host: said }) if said == host => silent.retain(|silent| *silent != host),
+                Ok(Report::Ready { host: said }) => {
                     return Err(self.failed(host, &format!("it calls itself host {said}")));
                 }
                 _ if silent.contains(&host) => {
@@ -554,7 +552,7 @@ impl Fleet for Processes<'_> {
     }
 
     fn set_rates(&mut self, host: u32, [uplink, downlink]: [u64; 2]) -> Result<(), RunError> {
-        // What the emulation cannot do slower.
+        // The emulation cannot be slower than this.
         let [uplink, downlink] = [uplink, downlink].map(|rate| rate.max(MIN_RATE_BPS));
         let set = self.relay()?.set_rates(host, uplink, downlink);
         set.map_err(|error| RunError::Failed(error.to_string()))

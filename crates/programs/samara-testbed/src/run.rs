@@ -54,12 +54,12 @@ impl Stop<'_> {
     }
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug)]
 pub struct Done {
     pub measured: Box<dyn Measured>,
     pub real: RealRun,
-    /// What uploads and calls in the houses of nodes got.
+    /// The figures of uploads and calls in the houses of nodes.
     pub rivals: Vec<RivalStats>,
 }
 

@@ -131,7 +131,7 @@ pub struct SubOpts {
     pub unknown: Bytes,
 }
 
-/// What a subscriber does with partial messages on a topic (extension of v1.3).
+/// A subscriber's mode of partial messages on a topic (extension of v1.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartialMode {
     /// Nothing: it sends and receives full messages.

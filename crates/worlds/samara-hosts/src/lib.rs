@@ -1,8 +1,8 @@
 //! A host of a run on real sockets: the application, engine and outbox of the simulator.
 //!
 //! An application chooses its [`Sockets`]. A program that runs one host opens them
-//! ([`Sockets`]'s `open`), and serves the requests of whoever leads the run (`serve`). Who leads it,
-//! and in which language they talk, is the business of `samara-lab`.
+//! ([`Sockets`]'s `open`), and serves the requests of the leader of the run (`serve`). `samara-lab`
+//! defines the leader and its language.
 
 #[cfg(feature = "net")]
 mod cometbft;

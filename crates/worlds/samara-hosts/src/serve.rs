@@ -88,7 +88,7 @@ pub struct Moved<F> {
     pub frame: F,
 }
 
-/// What a host tells of a moment.
+/// A snapshot of a host.
 pub enum Happened<A: Engine> {
     /// The application emitted an event.
     Event(A::Event),
@@ -99,13 +99,13 @@ pub enum Happened<A: Engine> {
 /// Looks at a host.
 pub type Looking<A> = Box<dyn FnOnce(Looked<<A as App>::Counters>) + Send>;
 
-/// What an experiment asks of a host.
+/// A request of an experiment to a host.
 pub enum Request<A: App> {
     /// Passes a command to the application at this time, or at once if it has passed.
     Command(Time, A::Command),
     Reconnect(u32),
     Look(Looking<A>),
-    /// Calls back once everything before is written.
+    /// Calls back after the reports of all earlier events.
     Sync(Box<dyn FnOnce() + Send>),
     /// Ends the host, as soon as its links have sent what they have.
     Stop,
@@ -113,7 +113,7 @@ pub enum Request<A: App> {
 
 /// Receives what happens, with the times since the start.
 pub type Tell<A> = Box<dyn FnMut(Time, Happened<A>)>;
-/// Runs a host from a time until it is stopped, or nobody is left who could. It dials others at
+/// Runs a host from a time until an order to stop, or until nobody is left to give one. It dials others at
 /// these times.
 pub type Serve<A> = fn(
     Box<dyn Links<A>>,
@@ -123,7 +123,7 @@ pub type Serve<A> = fn(
     Tell<A>,
 ) -> Waiting<'static, ()>;
 
-/// Runs a host from `start` until it is stopped, or nobody is left who could. It dials others at
+/// Runs a host from `start` until an order to stop, or until nobody is left to give one. It dials others at
 /// these times.
 pub(crate) fn serve<A: App>(
     links: Box<dyn Links<A>>,

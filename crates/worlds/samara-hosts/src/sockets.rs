@@ -68,7 +68,7 @@ pub struct Sockets<A: App> {
     /// Opens the sockets of a host.
     #[cfg(feature = "net")]
     pub open: Open<A>,
-    /// Runs a host until it is stopped.
+    /// Runs a host until an order to stop.
     #[cfg(feature = "net")]
     pub serve: Serve<A>,
     app: PhantomData<fn(A)>,

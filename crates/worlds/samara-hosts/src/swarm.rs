@@ -76,22 +76,22 @@ fn keypair(token: &[u8; TOKEN_BYTES], host: u32) -> Keypair {
     Keypair::ed25519_from_bytes(secret_of(token, host)).expect("32 bytes are a key")
 }
 
-/// What a host speaks: GossipSub, and identify, by which implementations learn that it does.
+/// The protocols of a host: GossipSub, and identify, which announces it.
 #[derive(NetworkBehaviour)]
 #[behaviour(prelude = "libp2p::swarm::derive_prelude")]
 struct Speaking<A: App + WithGossipSub + Engine<Event: Send>> {
-    gossip: Behaviour<A, HostMessage<<A as Engine>::Event>>,
+    gossip: Behaviour<A, Report<<A as Engine>::Event>>,
     identify: identify::Behaviour,
 }
 
-/// What the application emitted, or what happened on a link.
+/// An event of the application or of a link.
 #[derive(Debug)]
-enum HostMessage<E> {
+enum Report<E> {
     Event(Instant, E),
     Link(Instant, LinkEvent),
 }
 
-impl<E> From<LinkEvent> for HostMessage<E> {
+impl<E> From<LinkEvent> for Report<E> {
     fn from(event: LinkEvent) -> Self {
         Self::Link(Instant::now(), event)
     }
@@ -160,7 +160,7 @@ struct Hosting<A: App + WithGossipSub + Engine<Event: Send>> {
     hosts: Arc<Hosts>,
     /// Hosts to dial as soon as their links are gone.
     again: Vec<u32>,
-    events: Vec<(Instant, A::Event)>,
+    emitted: Vec<(Instant, A::Event)>,
     moved: Vec<Moved<RpcFrame>>,
     /// Whether connections that the host dials have ports of their own.
     has_ports: bool,
@@ -178,7 +178,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         let mut options = Options { limits: Limits::NONE, report_frames: true, ..Options::default() };
         options.uplink = options.uplink.filter(|_| place.has_limit);
         let meters = options.meters.clone();
-        let report = |_: &mut Behaviour<A, _>, event| Some(HostMessage::Event(Instant::now(), event));
+        let report = |_: &mut Behaviour<A, _>, event| Some(Report::Event(Instant::now(), event));
         let gossip = Behaviour::around(driver, terms, options, report);
         let key = keypair(&place.token, place.own);
         let identify = identify::Config::new(IDENTIFY.to_owned(), key.public()).with_interval(IDLE_TIMEOUT);
@@ -191,7 +191,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
             .build();
         swarm.listen_on(address(place.listen, kind))?;
         let has_ports = kind == Transport::Tcp;
-        Ok(Self { swarm, hosts, again: Vec::new(), events: Vec::new(), moved: Vec::new(), has_ports })
+        Ok(Self { swarm, hosts, again: Vec::new(), emitted: Vec::new(), moved: Vec::new(), has_ports })
     }
 
     fn note(&mut self, at: Instant, peer: PeerId, is_sent: bool, frame: RpcFrame) {
@@ -216,32 +216,30 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
     fn handle(&mut self, event: SwarmEvent<SpeakingEvent<A>>) {
         match event {
             SwarmEvent::Behaviour(SpeakingEvent::Identify(_)) => {}
-            SwarmEvent::Behaviour(SpeakingEvent::Gossip(HostMessage::Event(at, event))) => {
-                self.events.push((at, event))
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Report::Event(at, event))) => {
+                self.emitted.push((at, event))
             }
-            SwarmEvent::Behaviour(SpeakingEvent::Gossip(HostMessage::Link(
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Report::Link(
                 at,
                 LinkEvent::FrameSent { peer, frame },
             ))) => {
                 self.note(at, peer, true, frame);
             }
-            SwarmEvent::Behaviour(SpeakingEvent::Gossip(HostMessage::Link(
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Report::Link(
                 at,
                 LinkEvent::FrameReceived { peer, frame },
             ))) => {
                 let frame = self.hosts.recognise(frame);
                 self.note(at, peer, false, frame);
             }
-            SwarmEvent::Behaviour(SpeakingEvent::Gossip(HostMessage::Link(
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Report::Link(
                 _,
                 event @ (LinkEvent::Up { .. } | LinkEvent::Down { .. }),
             ))) => {
                 tracing::info!(?event);
             }
             // Copies are lost, or the peer is no host of this run.
-            SwarmEvent::Behaviour(SpeakingEvent::Gossip(HostMessage::Link(_, event))) => {
-                tracing::warn!(?event)
-            }
+            SwarmEvent::Behaviour(SpeakingEvent::Gossip(Report::Link(_, event))) => tracing::warn!(?event),
             SwarmEvent::ConnectionClosed { peer_id, num_established: 0, cause, .. } => {
                 tracing::info!(peer = %peer_id, ?cause, "disconnected");
                 let host = self.hosts.numbers.get(&peer_id).copied();
@@ -295,7 +293,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Links<A> for Hosting<A> {
 
     /// Timers fire and copies leave when the swarm is polled.
     fn settle(&mut self) -> Vec<(Instant, A::Event)> {
-        std::mem::take(&mut self.events)
+        std::mem::take(&mut self.emitted)
     }
 
     fn take_work(&mut self) -> Vec<Work<A::Command>> {

@@ -188,7 +188,7 @@ impl From<LinkEvent> for Event {
     }
 }
 
-/// What happens on the links of a [`Behaviour`](crate::Behaviour), whatever runs on them.
+/// An event of the links of a [`Behaviour`](crate::Behaviour) with any application.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {
     /// The link to a peer is up: the peer speaks one of the protocols.
@@ -301,7 +301,7 @@ pub struct Sizes {
 /// The limit of what a node has under way over all its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Uplink {
-    /// What may be under way.
+    /// The most that may be under way.
     pub limit_bytes: u64,
     /// Bytes that are under way or about to be, over all links with a meter.
     pub under_way_bytes: u64,

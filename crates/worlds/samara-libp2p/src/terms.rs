@@ -1,4 +1,4 @@
-//! What the nodes of a network agree on beyond the wire: names of peers, and contents.
+//! The terms of a network beyond the wire: names of peers, and contents.
 
 use std::sync::Arc;
 

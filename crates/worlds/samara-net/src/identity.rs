@@ -71,7 +71,7 @@ pub enum IdentityError {
     Generate(String),
 }
 
-/// What precedes the secret of an Ed25519 key in PKCS #8 (RFC 8410, 7).
+/// The bytes before the secret of an Ed25519 key in PKCS #8 (RFC 8410, 7).
 #[cfg(all(feature = "hosted", feature = "mix"))]
 const ED25519_PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 

@@ -1,16 +1,16 @@
-//! What an experiment learns of a host besides its events.
+//! The application of a host, and the encoding of its commands, events and counters.
 
 use samara_engine::{Engine, FrameCodec, Reader};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What runs on a host: an engine and the workload around it.
+/// The application of a host: an engine and the workload around it.
 ///
 /// Commands go in, and events come out. Nothing else of it is read from outside, except a snapshot
 /// of its counters. All three can be written and read, so that an experiment does not depend on where
 /// its hosts live.
 pub trait App: Engine<Command: Serialize + DeserializeOwned, Event: Serialize + DeserializeOwned> {
-    /// What it counts. `()` without anything to count.
+    /// The counters. `()` without anything to count.
     type Counters: Clone + Serialize + DeserializeOwned + Send + 'static;
 
     /// Returns a snapshot of the counters.

@@ -1,6 +1,6 @@
 //! Rivals of a host: traffic of others in the same house, through the same uplink queue.
 //!
-//! What leaves the queue arrives after the latency of the path, and its acknowledgements come back
+//! A packet that leaves the queue arrives after the latency of the path, and its acknowledgements come back
 //! after the same: nothing else is on the path.
 
 use std::collections::VecDeque;
@@ -40,12 +40,12 @@ pub enum RivalKind {
     },
 }
 
-/// What one rival sent, from its start to its end or that of the run.
+/// The traffic of one rival, from its start to its end or that of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RivalStats {
     /// The host whose uplink it shares.
     pub host: u32,
-    /// What it is.
+    /// The kind.
     pub kind: RivalKind,
     /// Time for which it was there, in nanoseconds.
     pub nanos: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Rival {
     number: u32,
     since: u64,
     until: u64,
-    /// What the host had sent when it began.
+    /// The bytes that the host had sent when it began.
     before: Count,
     transport: Transport,
     connections: Vec<Connection>,

@@ -44,7 +44,7 @@ pub struct Simulation<N: Engine> {
     any: AnySimulation<N::Frame>,
     /// Events of the nodes, by shard.
     pub(crate) records: Vec<Records<N::Event>>,
-    /// What hosts make of frames under two kinds of [`Misconduct`].
+    /// The false frames of hosts under two kinds of [`Misconduct`].
     forge: Arc<OnceLock<Forge<N::Frame>>>,
     checks: Arc<AtomicBool>,
     /// [`merge`], compiled where the simulation was created.

@@ -112,7 +112,7 @@ fn rates_are_shared_by_prefix() {
     assert_eq!(take("2001:db8:1:2::1", 50, 0), 250, "of the same site: 250 at 200 a second");
     assert_eq!(take("2001:db8:2::1", 50, 0), 0, "elsewhere");
     assert_eq!(take("2001:db8:1:1::1", 50, 2_000), 0, "after a while");
-    // What is even is forgotten.
+    // Even entries are forgotten.
     for host in 0..2_000 {
         take(&format!("2001:db8:{host:x}::1"), 1, 100_000 + 100 * host);
     }

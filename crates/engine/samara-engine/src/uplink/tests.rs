@@ -32,11 +32,11 @@ struct Model {
     stopped: BTreeMap<usize, u64>,
     /// The part of the uplink that others take, without regard to its queue.
     others: f64,
-    /// What others keep in the queue, in nanoseconds, from a time on and until another.
+    /// The queue of others, in nanoseconds, from one time until another.
     standing: (u64, u64, u64),
 }
 
-/// What happened in the second half of a run.
+/// The figures of the second half of a run.
 #[derive(Debug)]
 struct Outcome {
     /// Bytes that left, in relation to what the uplink passes.
@@ -274,7 +274,7 @@ fn a_call_waits_no_longer_than_the_target_allows() {
 }
 
 proptest! {
-    /// Whatever transports report, in whatever order and at whatever times.
+    /// Transports may report anything, in any order and at any time.
     #[test]
     fn sums_are_right_and_the_limit_stays_sane(
         steps in prop::collection::vec(
@@ -455,7 +455,7 @@ fn two_nodes_behind_one_router_share_it() {
     }
 }
 
-/// Whoever takes the queue of another for its own least round trip would leave it almost nothing (the
+/// A node that takes the queue of another for its own least round trip would leave it almost nothing (the
 /// latecomer of LEDBAT). Both leave the queue for a moment, and see the least round trip then.
 #[test]
 fn latecomers_leave_the_first_its_part() {

@@ -8,7 +8,7 @@ use samara_engine::outbox::{LaneConfig, OutboxConfig};
 use samara_engine::{Context, Engine, Frame, Input, Outbox, Time};
 use samara_lab::experiment::{Commands, Experiment, Measurements, Plan, Problem, World, check};
 use samara_lab::family::{Family, Runs, register};
-use samara_lab::processes::{Brief, Fleet, HostMessage, Looked, Order, Transport, ignored};
+use samara_lab::processes::{Brief, Fleet, Looked, Order, Report, Transport, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on, script};
 use samara_scenario::Overrides;
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
@@ -68,7 +68,7 @@ impl App for Echo {
 samara_lab::metrics! {
     /// Figures of a run.
     pub struct Figures {
-        /// What was heard: time in milliseconds, host and number.
+        /// The arrivals: time in milliseconds, host and number.
         pub heard: Vec<(u64, u32, u32)> = "", Neither, [];
         /// Counters of each host.
         pub counters: Vec<u64> = "", Neither, [];
@@ -175,7 +175,7 @@ struct Hosts {
     lines: VecDeque<(u32, String)>,
     /// Number of processes of each host.
     lives: Vec<u64>,
-    /// What happened to the network: the time, and what.
+    /// The events of the network, with their times.
     network: Vec<(u64, String)>,
     /// Whether host 1 is a program of others, and the briefings of hosts.
     has_foreign: bool,
@@ -196,8 +196,8 @@ impl Hosts {
         }
     }
 
-    fn tell(&mut self, host: u32, told: &HostMessage<u32, u64>) {
-        self.lines.push_back((host, serde_json::to_string(told).unwrap()));
+    fn report(&mut self, host: u32, report: &Report<u32, u64>) {
+        self.lines.push_back((host, serde_json::to_string(report).unwrap()));
     }
 
     /// Carries out the commands until now, in an order that is not that of time.
@@ -207,7 +207,7 @@ impl Hosts {
             let Some(pending) = &mut self.pending[host as usize] else { continue };
             let due: Vec<_> = pending.extract_if(.., |(at, _)| *at <= now).collect();
             for (at_ns, event) in due {
-                self.tell(host, &HostMessage::Event { at_ns, event });
+                self.report(host, &Report::Event { at_ns, event });
             }
         }
     }
@@ -257,7 +257,7 @@ impl Fleet for Hosts {
                 {
                     self.lines.push_back((1, line.to_owned()));
                 }
-                self.tell(host, &HostMessage::Synced(number));
+                self.report(host, &Report::Synced(number));
             }
             Order::Look => {
                 let frames_sent = match self.fault {
@@ -282,7 +282,7 @@ impl Fleet for Hosts {
                     owed: 0,
                     late_ns: vec![1_000_000],
                 };
-                self.tell(host, &HostMessage::Looked(Box::new(looked)));
+                self.report(host, &Report::Looked(Box::new(looked)));
             }
             other => panic!("{other:?}"),
         }

@@ -1,5 +1,5 @@
-//! What the program writes and reads again is the same: the text of a scenario, that of a result, the
-//! defaults of the schema, and records.
+//! Round trips of everything that the program writes and reads again: the text of a scenario, that of
+//! a result, the defaults of the schema, and records.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +211,7 @@ fn links_follow_the_number_of_nodes() {
             Some(&most.into())
         );
     }
-    // What the file sets stays, and is refused.
+    // The values of the file stay, and are refused.
     let own = refused("peerdas", &[("network.nodes", "20")], &[]);
     assert!(own.contains("network.topology.degree: is 70, with 20 nodes"), "{own}");
 }

@@ -73,11 +73,8 @@ fn sparse_graphs_lose_nothing_with_gossip_to_rejected_peers() {
         let gossiped = &results(&set, &["gossipsub"], 2)[0];
         assert_eq!(gossiped.metrics.incomplete, 0, "{version}");
     }
-    let random = [
-        ("protocol.version", "\"1.0\""),
-        ("protocol.gossip_to_pruned", "false"),
-        ("messages.rate", "150"),
-    ];
+    let random =
+        [("protocol.version", "\"1.0\""), ("protocol.gossip_to_pruned", "false"), ("messages.rate", "150")];
     let set = [sparse, random[0], random[1], random[2]];
     let random = &results(&set, &["gossipsub"], 2)[0];
     assert!(random.metrics.incomplete > 0, "{:?}", random.metrics);

@@ -1,4 +1,4 @@
-//! What programs of others learn of a host with a pool.
+//! The brief of a host with a pool for programs of others.
 
 use crate::section::{self, Transactions};
 use samara_cat::config::Parameters;

@@ -60,7 +60,7 @@ pub(crate) struct Attributes {
     pub(crate) values: BTreeMap<String, String>,
 }
 
-/// What an attribute belongs to.
+/// The element that an attribute belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Graph,

@@ -165,7 +165,7 @@ impl Without {
 /// A run again without one property.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counterfactual {
-    /// What the run lacks.
+    /// The cause that the run lacks.
     pub without: &'static str,
     /// The mean time of the main metric, in milliseconds.
     pub mean_ms: f64,

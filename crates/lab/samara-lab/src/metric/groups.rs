@@ -48,7 +48,7 @@ impl NodeBytes {
 }
 
 metrics! {
-    /// What the received bytes are.
+    /// The received bytes by kind.
     pub struct Shares {
         /// Payload of first copies, as a share of the received bytes.
         pub payload_share: f64 = "share", More, [];

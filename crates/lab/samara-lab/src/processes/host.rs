@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::limits::transport;
-use super::{HostMessage, Listen, Moved, Order, line};
+use super::{Listen, Moved, Order, Report, line};
 use crate::experiment::Experiment;
 use crate::network;
 use crate::run::{Course, RunError, RunOptions, lock};
@@ -85,7 +85,7 @@ pub fn host<E: Experiment>(
             connection: network::transport(&point.scenario).connection,
         };
         let begin = (sockets.open)(place, codec).await.map_err(failed)?;
-        lines.answer(&HostMessage::<Event<E>, Counters<E>>::Ready { host: own })?;
+        lines.answer(&Report::<Event<E>, Counters<E>>::Ready { host: own })?;
         let start = match orders.recv().ok().transpose()? {
             Some(Order::Begin { at_unix_ns }) => instant(at_unix_ns),
             // The coordinator needs no host any more.
@@ -108,12 +108,12 @@ pub fn host<E: Experiment>(
         asking
             .spawn(move || pass_on::<E>(start, &orders, &requests, &answers))
             .map_err(|error| failed(format!("the thread for orders: {error}")))?;
-        let message = lines.clone();
+        let answers = lines.clone();
         let contents = experiment.contents();
         let tell = move |at: Time, happened| {
             let at_ns = at.as_nanos();
-            let said: HostMessage<Event<E>, Counters<E>> = match happened {
-                Happened::Event(event) => HostMessage::Event { at_ns, event },
+            let said: Report<Event<E>, Counters<E>> = match happened {
+                Happened::Event(event) => Report::Event { at_ns, event },
                 Happened::Frame { peer, is_sent, frame } => {
                     let Some(contents) = &contents else { return };
                     let Contents { items, names, asked, .. } = contents(&frame, None);
@@ -121,11 +121,11 @@ pub fn host<E: Experiment>(
                         return;
                     }
                     let (items, names, asked) = (items.to_vec(), names.to_vec(), asked.to_vec());
-                    HostMessage::Frame(Moved { at_ns, peer, is_sent, items, names, asked })
+                    Report::Frame(Moved { at_ns, peer, is_sent, items, names, asked })
                 }
             };
             // Fails only if the coordinator is gone, and then the orders end, too.
-            let _ = message.event(&said);
+            let _ = answers.event(&said);
         };
         (sockets.serve)(links, start, dials, queue, Box::new(tell)).await;
         Ok(())
@@ -166,10 +166,10 @@ fn pass_on<E: Experiment>(
             }
             Order::Command { at_ns, command } => Request::Command(Time::from_nanos(at_ns), command),
             Order::Sync(number) => Request::Sync(Box::new(move || {
-                let _ = lines.answer(&HostMessage::<Event<E>, Counters<E>>::Synced(number));
+                let _ = lines.answer(&Report::<Event<E>, Counters<E>>::Synced(number));
             })),
             Order::Look => Request::Look(Box::new(move |look| {
-                let _ = lines.answer(&HostMessage::<Event<E>, _>::Looked(Box::new(look)));
+                let _ = lines.answer(&Report::<Event<E>, _>::Looked(Box::new(look)));
             })),
             Order::Reconnect { host } => Request::Reconnect(host),
             Order::Stop => Request::Stop,
@@ -229,8 +229,8 @@ impl Lines {
         self.flush(waiting)
     }
 
-    fn add(&self, message: &impl Serialize) -> Result<MutexGuard<'_, String>, RunError> {
-        let line = line(message)?;
+    fn add(&self, report: &impl Serialize) -> Result<MutexGuard<'_, String>, RunError> {
+        let line = line(report)?;
         let mut waiting = lock(&self.waiting);
         waiting.push_str(&line);
         waiting.push('\n');

@@ -1,4 +1,4 @@
-//! What the world of processes lacks, in one place.
+//! The limits of the world of processes, in one place.
 
 use samara_document::Queue;
 use samara_hosts::{Layer, Transport};
@@ -11,7 +11,7 @@ use crate::{family, network};
 /// to do.
 type Lack = (&'static str, fn(&Scenario, Layer) -> bool, &'static str);
 
-/// What hosts in processes cannot do. `docs/guides/testbed.md` has the same list.
+/// Scenarios that hosts in processes cannot run. `docs/guides/testbed.md` has the same list.
 const LACKS: [Lack; 7] = [
     (
         "transport.kind",
@@ -50,7 +50,7 @@ const LACKS: [Lack; 7] = [
     ),
 ];
 
-/// What hosts in processes have in another form, so that their figures are doubtful.
+/// Parts of scenarios that differ for hosts in processes, so that their figures are doubtful.
 const DIFFERS: [Lack; 1] = [(
     "transport.connection.send_rate",
     |scenario, _| has_rates(scenario),

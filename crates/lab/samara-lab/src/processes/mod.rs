@@ -1,7 +1,7 @@
 //! A world of real processes: each host of an experiment is a program of its own, and one more
 //! program, the coordinator, plans the run and observes it.
 //!
-//! A host reads [`Order`]s from its standard input and writes what it [`HostMessage`] to its standard
+//! A host reads [`Order`]s from its standard input and writes what it [`Report`] to its standard
 //! output, each as one line of JSON. Commands, events and counters are those of the experiment's
 //! application, as serde writes them. Times are nanoseconds since the start of the run, which the
 //! coordinator announces. `docs/guides/implementations.md` describes all of it for programs of others.
@@ -42,7 +42,7 @@ pub(crate) use script::script;
 pub use script::{Script, ScriptOf};
 pub(crate) use world::{check_briefing, run_in_processes};
 
-/// What the coordinator says to a host.
+/// A line of the coordinator to a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order<C> {
@@ -54,13 +54,13 @@ pub enum Order<C> {
     Command { at_ns: u64, command: C },
     /// Read no further order before this time.
     Wait { at_ns: u64 },
-    /// Answer with the same number once everything before is written.
+    /// Answer with the same number after all reports of earlier events.
     Sync(u64),
     /// Answer with a snapshot of the counters.
     Look,
     /// Lose the link to a host, and dial it again.
     Reconnect { host: u32 },
-    /// Send what the links have, tell the last counters, and end.
+    /// Send what the links have, report the last counters, and end.
     Stop,
 }
 
@@ -77,19 +77,19 @@ pub struct Listen {
     pub token: String,
     /// Whether an earlier process of the host has ended: this one dials all its neighbours at once.
     pub restart: bool,
-    /// What a program of others must know.
+    /// The brief of a program of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brief: Option<Brief>,
 }
 
-/// What a host of Samara's knows since it has planned the run.
+/// The facts of a run that a host of Samara's plans itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Brief {
     pub transport: Transport,
     /// The hosts to dial.
     pub dials: Vec<Dial>,
-    /// What the experiment says ([`Experiment::brief`](crate::experiment::Experiment::brief)).
+    /// The experiment's part ([`Experiment::brief`](crate::experiment::Experiment::brief)).
     pub application: Value,
 }
 
@@ -101,10 +101,10 @@ pub struct Dial {
     pub host: u32,
 }
 
-/// What a host says to the coordinator.
+/// A line of a host to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum HostMessage<E, C> {
+pub enum Report<E, C> {
     /// The host listens.
     Ready {
         host: u32,
@@ -116,7 +116,7 @@ pub enum HostMessage<E, C> {
     },
     /// A frame with items that `samara explain` follows, or with requests for them, has left or arrived.
     Frame(Moved),
-    /// Everything before an order to [`Sync`](Order::Sync) is written.
+    /// All events before an order to [`Sync`](Order::Sync) were reported.
     Synced(u64),
     Looked(Box<Looked<C>>),
 }

@@ -9,7 +9,7 @@ use samara_sim::{App, Arrivals, ConnectionStats, FrameCount, GateStats, HostStat
 use serde_json::Value;
 
 use super::limits::transport;
-use super::{Brief, Dial, Fleet, HostMessage, Looked, Order, check, check_foreign, line};
+use super::{Brief, Dial, Fleet, Looked, Order, Report, check, check_foreign, line};
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::results::Measured;
@@ -101,12 +101,12 @@ fn brief<E: Experiment>(experiment: &E, host: u32) -> Result<Value, RunError> {
         .map_err(|(key, why)| RunError::Failed(if key.is_empty() { why } else { format!("{key}: {why}") }))
 }
 
-/// What programs of others must know.
+/// The briefings of programs of others.
 struct Briefing {
     edges: Vec<(u32, u32)>,
     /// The random stream for the times of dials.
     rng: NodeRng,
-    /// What the experiment says of each host; `None` for hosts of Samara's.
+    /// The experiment's brief of each host; `None` for hosts of Samara's.
     applications: Vec<Option<Value>>,
 }
 
@@ -134,7 +134,7 @@ impl Briefing {
     }
 }
 
-/// What happens to a host.
+/// A fault of a host.
 #[derive(Clone, Debug, PartialEq)]
 enum Harm {
     Kill {
@@ -224,7 +224,7 @@ struct Seen<C> {
     commands: Vec<(Time, String)>,
 }
 
-/// What hosts are asked, and must answer once.
+/// A request that hosts must answer once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Sync,
@@ -327,19 +327,17 @@ impl<'a, A: App> Processes<'a, A> {
     }
 
     fn take(&mut self, host: u32, line: &str) -> Result<(), RunError> {
-        let message = match serde_json::from_str(line) {
-            Ok(message) => message,
+        let report = match serde_json::from_str(line) {
+            Ok(report) => report,
             Err(error) => {
                 let start: String = line.chars().take(200).collect();
                 return Err(self.fleet.failed(host, &format!("it said {start:?}: {error}")));
             }
         };
         let is_asked = self.silent.contains(&host);
-        match message {
-            HostMessage::Ready { .. } => {
-                return Err(self.fleet.failed(host, "it said again that it listens"));
-            }
-            HostMessage::Event { at_ns, event } => {
+        match report {
+            Report::Ready { .. } => return Err(self.fleet.failed(host, "it said again that it listens")),
+            Report::Event { at_ns, event } => {
                 if let Some(why) = self.wrong_time(at_ns) {
                     return Err(self.fleet.failed(host, &why));
                 }
@@ -347,18 +345,18 @@ impl<'a, A: App> Processes<'a, A> {
                 let at = Time::from_nanos(at_ns).max(self.now);
                 self.events.push(Record { at, host, event });
             }
-            HostMessage::Frame(moved) => self.frames.moved(host, &moved),
-            HostMessage::Synced(number) if is_asked && self.asked == Asked::Sync && number == self.synced => {
+            Report::Frame(moved) => self.frames.moved(host, &moved),
+            Report::Synced(number) if is_asked && self.asked == Asked::Sync && number == self.synced => {
                 self.silent.retain(|silent| *silent != host);
             }
-            HostMessage::Synced(number) => {
+            Report::Synced(number) => {
                 let why = match self.asked {
                     Asked::Sync if is_asked => format!("it said synced {number}, expected {}", self.synced),
                     _ => format!("it said synced {number}, which nobody asked for"),
                 };
                 return Err(self.fleet.failed(host, &why));
             }
-            HostMessage::Looked(looked) if is_asked && self.asked == Asked::Look => {
+            Report::Looked(looked) if is_asked && self.asked == Asked::Look => {
                 if let Some(why) = wrong_counts(self.hosts[host as usize].last.as_ref(), &looked) {
                     return Err(self.fleet.failed(host, &why));
                 }
@@ -367,7 +365,7 @@ impl<'a, A: App> Processes<'a, A> {
                 self.fleet.looked(host, &traffic_of(&looked), looked.owed);
                 self.hosts[host as usize].last = Some(*looked);
             }
-            HostMessage::Looked(_) => {
+            Report::Looked(_) => {
                 return Err(self.fleet.failed(host, "it said counters that nobody asked for"));
             }
         }

@@ -1,4 +1,4 @@
-//! What pages of all kinds of results share: title, changes, origin, links, the main figure, and the
+//! The frame of pages of all kinds of results: title, changes, origin, links, the main figure, and the
 //! colours of runs.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ratio;
 use crate::statistics::Statistics;
 
-/// What the rivals of one kind got, over all nodes that had one.
+/// The figures of the rivals of one kind, over all nodes that had one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RivalFigures {
     /// `upload`, `call` or `node`: a second node.

@@ -45,7 +45,7 @@ pub struct Summary {
     pub published: Vec<PublishedComparison>,
 }
 
-/// What an index of results shows of one, besides its scenario.
+/// A result's entry in an index, besides its scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Headline {
@@ -138,7 +138,7 @@ pub struct Run {
     /// The numbers of faults that would have begun after the end of the run, and had no effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_faults: Vec<usize>,
-    /// What uploads and calls in the houses of nodes got, by kind; absent without any.
+    /// The figures of uploads and calls in the houses of nodes, by kind; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<RivalFigures>,
     /// Additional information on a run with real nodes.

@@ -45,9 +45,9 @@ pub struct RunOptions<'a> {
     pub inputs: &'a Inputs,
     /// Another thread sets this to stop the run.
     pub stop: &'a AtomicBool,
-    /// What to record about the deliveries.
+    /// The record of the deliveries.
     pub explain: &'a Explain,
-    /// What the rivals of the run got: [`run`] adds it to the outcome.
+    /// The figures of the run's rivals: [`run`] adds them to the outcome.
     pub rivals: &'a Mutex<Vec<RivalStats>>,
     /// Whether the hosts are processes.
     pub in_processes: bool,

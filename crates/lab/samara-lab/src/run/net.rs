@@ -17,7 +17,7 @@ use super::{Audit, RunError, SLICE_NANOS, Setup};
 use crate::experiment::{Commands, FramesCodec, World};
 use crate::network::{self, Hosts};
 
-/// What the first of several processes asks of the others. Only the first one has the experiment.
+/// A request of the first of several processes to the others. Only the first one has the experiment.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request<C> {
     Commands(Vec<(u64, u32, C)>),

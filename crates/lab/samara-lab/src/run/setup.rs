@@ -1,4 +1,4 @@
-//! What a run simulates: the hosts of a scenario, their links, and their faults.
+//! The setup of a run: the hosts of a scenario, their links, and their faults.
 
 use std::time::Duration;
 

@@ -125,7 +125,7 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What a search did.
+/// The totals of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub runs: u64,

@@ -27,7 +27,7 @@ pub(crate) struct Counts {
     /// Cells that the mempools lacked, and columns that they completed.
     pub(crate) missing: u64,
     pub(crate) local: u64,
-    /// What was received.
+    /// The received cells.
     pub(crate) parts: u64,
     pub(crate) headers: u64,
     pub(crate) metadata: u64,
@@ -79,7 +79,7 @@ enum Due {
     LookedUp { slot: u32, from: PeerId },
 }
 
-/// What must follow a change.
+/// The work that must follow a change.
 pub(crate) struct Changes {
     /// Columns whose cells or requests have changed.
     pub(crate) columns: Vec<u32>,

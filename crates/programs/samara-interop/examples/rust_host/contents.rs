@@ -7,7 +7,7 @@ use crate::orders::Columns;
 /// Bytes of a number, with which each payload begins.
 const NUMBER_BYTES: usize = 4;
 
-/// What the host says and counts.
+/// The lines and the counters of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Messages,

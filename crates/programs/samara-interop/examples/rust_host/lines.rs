@@ -1,4 +1,4 @@
-//! What the host says on its standard output.
+//! The lines on the standard output of the host.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -47,7 +47,7 @@ pub(crate) struct Links {
     numbers: HashMap<PeerId, u32>,
     /// The hosts to dial as soon as their links are gone.
     again: HashSet<u32>,
-    /// What the transport and the library count.
+    /// The counters of the transport and the library.
     registry: Registry,
 }
 
@@ -198,7 +198,7 @@ impl Links {
     }
 }
 
-/// What the transport and the library count.
+/// The counters of the transport and the library.
 pub(crate) struct Counted {
     /// Bytes of all streams: without Noise, Yamux and TCP.
     pub(crate) bytes_sent: u64,

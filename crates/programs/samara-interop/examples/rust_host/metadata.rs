@@ -1,4 +1,4 @@
-//! What the library knows about a column: the cells of this host, and those of each peer.
+//! The library's knowledge of a column: the cells of this host, and those of each peer.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ impl partial_messages::Metadata for Known {
     }
 }
 
-/// What all columns of a block share with the objects that the library keeps.
+/// State that all columns of a block share with the objects of the library.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// The peers that have the header, since they have said something about the block, or received it.

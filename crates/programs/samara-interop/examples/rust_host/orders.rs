@@ -67,7 +67,7 @@ pub(crate) struct Dial {
     pub(crate) host: u32,
 }
 
-/// What a family says: a stream of messages is one slot, whose segments share a topic.
+/// The brief of a family: a stream of messages is one slot, whose segments share a topic.
 #[derive(Deserialize)]
 #[serde(from = "Said")]
 pub(crate) struct Application {

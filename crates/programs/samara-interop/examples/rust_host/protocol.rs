@@ -41,7 +41,7 @@ const VALUES: [(&str, &str); 4] = [
     ("idontwant_on_publish", "false"),
 ];
 
-/// What the library needs to know of `[protocol]`.
+/// The values of `[protocol]` that the library reads.
 pub(crate) struct Protocol {
     config: Config,
     queue: usize,

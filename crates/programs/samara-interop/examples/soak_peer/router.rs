@@ -19,7 +19,7 @@ use samara_libp2p::{Behaviour, Event, KeyVerifier, Options};
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const BACKOFF: Duration = Duration::from_secs(3);
 
-/// What the soak needs of a behaviour.
+/// The methods of a behaviour that the soak calls.
 pub(crate) trait Router: NetworkBehaviour {
     fn subscribe(&mut self, topic: &str);
     /// # Errors

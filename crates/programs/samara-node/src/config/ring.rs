@@ -34,7 +34,7 @@ pub struct Ring {
     /// The file with the secret of all members: at least 16 random bytes, without white space at
     /// its ends. Only its owner can read it.
     pub secret: Option<PathBuf>,
-    /// What the secret protects: everything by default.
+    /// The scope of the secret: everything by default.
     pub frames: Option<Protected>,
     /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate)
     /// writes it, instead of a secret.

@@ -58,7 +58,7 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     );
 }
 
-/// What a program writes of a configuration is the configuration, with all defaults.
+/// A program writes a configuration with all defaults.
 #[test]
 fn a_written_configuration_reads_as_the_same() {
     let (path, all) = documented();

@@ -1,4 +1,4 @@
-//! What hosts said while nobody listened, as if they said it now.
+//! Replays recorded lines of hosts as if they came now.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use samara_document::file;
 use samara_engine::Time;
-use samara_lab::processes::{Brief, Fleet, HostMessage, Order};
+use samara_lab::processes::{Brief, Fleet, Order, Report};
 use samara_lab::run::RunError;
 use samara_sim::HostStats;
 use serde::de::IgnoredAny;
@@ -41,15 +41,15 @@ impl Recorded {
                 let line = line.map_err(at)?;
                 let wrong =
                     |what: &str| TestbedError::Scenario(format!("{}:{number}: {what}", path.display()));
-                match serde_json::from_str::<HostMessage<IgnoredAny, Value>>(&line) {
-                    Ok(HostMessage::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
-                    Ok(HostMessage::Frame(moved)) => lines.push((moved.at_ns, host, line)),
-                    Ok(HostMessage::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
-                    Ok(HostMessage::Ready { host: said }) if said == host && !is_ready => is_ready = true,
-                    Ok(HostMessage::Ready { host: said }) => {
+                match serde_json::from_str::<Report<IgnoredAny, Value>>(&line) {
+                    Ok(Report::Event { at_ns, .. }) => lines.push((at_ns, host, line)),
+                    Ok(Report::Frame(moved)) => lines.push((moved.at_ns, host, line)),
+                    Ok(Report::Looked(_)) => own.push(serde_json::from_str(&line).unwrap_or_default()),
+                    Ok(Report::Ready { host: said }) if said == host && !is_ready => is_ready = true,
+                    Ok(Report::Ready { host: said }) => {
                         return Err(wrong(&format!("is of host {said}, expected host {host}")));
                     }
-                    Ok(HostMessage::Synced(_)) => {}
+                    Ok(Report::Synced(_)) => {}
                     Err(error) => return Err(wrong(&format!("is no line of a host: {error}"))),
                 }
             }
@@ -74,12 +74,12 @@ impl Recorded {
         let (first, every) = LOOKS_NS;
         let due = 1 + self.now.saturating_sub(first) / every;
         let until = (due as usize).clamp(1, own.len()).max(*read);
-        let late = own[*read..until].iter().filter_map(|report| report["looked"]["late_ns"].as_array());
+        let late = own[*read..until].iter().filter_map(|look| look["looked"]["late_ns"].as_array());
         let late: Vec<Value> = late.flatten().cloned().collect();
         *read = until;
-        let mut report = own[until - 1].clone();
-        report["looked"]["late_ns"] = late.into();
-        Some(report)
+        let mut look = own[until - 1].clone();
+        look["looked"]["late_ns"] = late.into();
+        Some(look)
     }
 }
 
@@ -132,8 +132,8 @@ impl Fleet for Recorded {
         let order: Order<IgnoredAny> =
             serde_json::from_str(line).map_err(|error| RunError::Failed(error.to_string()))?;
         let answer = match order {
-            Order::Sync(number) => serde_json::to_string(&HostMessage::<(), ()>::Synced(number)).ok(),
-            Order::Look => self.look(host).map(|report| report.to_string()),
+            Order::Sync(number) => serde_json::to_string(&Report::<(), ()>::Synced(number)).ok(),
+            Order::Look => self.look(host).map(|look| look.to_string()),
             // Commands that are known before the run are in the files of hosts.
             Order::Command { .. } if self.now == 0 => None,
             Order::Command { .. } => return Err(cannot("commanded")),

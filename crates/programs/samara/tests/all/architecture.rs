@@ -152,7 +152,7 @@ fn engines_do_not_depend_on_runtime_sockets_clock_or_global_rng() {
     }
 }
 
-/// What each crate of a family has, so that one knows where to look before one opens it.
+/// The files of each crate of a family, so that one knows where to look before one opens it.
 const FILES_OF_FAMILIES: [&str; 7] =
     ["README.md", "src/section.rs", "src/metrics.rs", "src/pages.rs", "src/torture.rs", "scenarios", "tests"];
 /// Rooms that are a file or a folder.

@@ -202,7 +202,7 @@ fn named_files_can_be_descriptors() {
         (owned(&page), "<!doctype html>"),
     ];
     for (args, start) in all {
-        // What others have written before stays.
+        // Files of others stay.
         scratch.write("out", "before\n");
         let out = std::fs::File::options().append(true).open(scratch.path("out")).unwrap();
         let status = scratch.command(&args).stdout(out).status().unwrap();

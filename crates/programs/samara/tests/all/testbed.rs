@@ -376,7 +376,7 @@ fn blocks_of_go_reach_all_nodes() {
         assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
         assert_eq!(run["metrics"]["delivery_ratio"], 1.0, "{run}");
         assert_eq!(run["real"]["programs"], serde_json::json!(["go-host", "samara host"]));
-        // What go tells explains the time to custody.
+        // The events of the Go host explain the time to custody.
         let explained = &run["explained"];
         let parts = explained["by_cause_ms"].as_object().unwrap();
         let sum: f64 = parts.values().map(|ms| ms.as_f64().unwrap()).sum();

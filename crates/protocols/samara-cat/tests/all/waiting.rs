@@ -321,7 +321,7 @@ proptest! {
         let requests = Requests { per_peer_max: slots, standing, ..base.requests };
         let mut random = Random::new(Config { requests, ..base });
         steps.into_iter().for_each(|step| random.take(step));
-        // Whatever peers did before, from now on they answer.
+        // From now on, peers answer.
         for _ in 0..200 {
             for peer in 0..3 {
                 random.take(Step::Answer { peer });

@@ -77,7 +77,7 @@ parameters! {
         dispatch: Dispatch => sending.dispatch;
         /// Maximum number of copies queued for a peer in each lane.
         queue: usize;
-        /// What happens to copies that do not fit into a full queue.
+        /// The treatment of copies that do not fit into a full queue.
         overflow: Overflow;
         /// Order of the copies of published messages.
         schedule_publish: ScheduleSpec;

@@ -1,4 +1,4 @@
-//! What holds between two inputs of a node.
+//! Invariants of a node between two inputs.
 
 use samara_engine::Outbox;
 
@@ -73,8 +73,8 @@ impl GossipSub {
 
 #[cfg(test)]
 mod tests {
-    use samara_engine::testing::{Single, identity_of};
     use samara_engine::PeerId;
+    use samara_engine::testing::{Single, identity_of};
 
     use super::*;
     use crate::Config;

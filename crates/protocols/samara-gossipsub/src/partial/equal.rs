@@ -18,7 +18,7 @@ pub struct EqualParts {
     pub part_bytes: usize,
     /// Bytes of a group's id.
     pub group_bytes: usize,
-    /// What this node does with partial messages on each topic. Other topics have full messages only.
+    /// The mode of partial messages on each topic. Other topics have full messages only.
     pub topics: BTreeMap<Topic, PartialMode>,
 }
 

@@ -41,7 +41,7 @@ pub struct PartialColumns {
     pub version: u8,
     /// The part of a topic's name that precedes the number of the column.
     pub topic_infix: &'static str,
-    /// What this node does with partial messages on the topics of columns.
+    /// The mode of partial messages on the topics of columns.
     pub mode: PartialMode,
     /// A part that others share: those that arrive with the same bytes refer to it, and need no memory of
     /// their own. All genuine parts of a simulation are the same.

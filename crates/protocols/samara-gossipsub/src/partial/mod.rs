@@ -56,9 +56,9 @@ pub struct Body {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("found {found}, expected {expected}")]
 pub struct FormatError {
-    /// What was read.
+    /// The content.
     pub found: String,
-    /// What the format allows.
+    /// The values that the format allows.
     pub expected: String,
 }
 

@@ -159,7 +159,7 @@ impl Engine for Node {
     }
 }
 
-/// What becomes of the partial messages of a liar.
+/// The treatment of a liar's partial messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Lie {
     /// Parts have a wrong byte.
@@ -178,7 +178,7 @@ struct Records {
     /// Parts that left nodes.
     parts: u64,
     /// The last metadata from a node to another one about a group.
-    told: BTreeMap<(u32, u32, Bytes), u8>,
+    announced: BTreeMap<(u32, u32, Bytes), u8>,
     /// Hosts whose partial messages are changed on their way.
     liars: BTreeSet<u32>,
     lie: Lie,
@@ -197,11 +197,11 @@ impl World<Node> for Records {
 
     fn frame(&mut self, from: u32, to: u32, _: &Node, frame: RpcFrame) -> Option<RpcFrame> {
         let Some(mut partial) = frame.rpc().partial.clone() else { return Some(frame) };
-        let told = self.told.entry((from, to, partial.group.clone())).or_default();
-        *told = partial.metadata.as_ref().map_or(*told, |metadata| metadata[0]);
+        let announced = self.announced.entry((from, to, partial.group.clone())).or_default();
+        *announced = partial.metadata.as_ref().map_or(*announced, |metadata| metadata[0]);
         if let Some(body) = &partial.body {
             // Otherwise libp2p-gossipsub 0.50.1 drops them.
-            assert_eq!(body[0] & !*told, 0, "parts that the receiver was not told of");
+            assert_eq!(body[0] & !*announced, 0, "parts that the metadata does not name");
             self.parts += u64::from(body[0].count_ones());
         }
         if !self.liars.contains(&from) {
@@ -530,7 +530,7 @@ mod ethereum {
         let (group, cell) = (fulu.group(1, &[7; 32]), Bytes::from(vec![1; PART_BYTES]));
         let content = Content { header: Some(header(1)), parts: vec![(0, cell)], push: Bits::all(1) };
         node.with(|engine, cx| engine.provide(&Topic::new(TOPIC), &group, content, cx)).unwrap();
-        let (mut headers, mut told) = (BTreeSet::new(), BTreeSet::new());
+        let (mut headers, mut announced) = (BTreeSet::new(), BTreeSet::new());
         for _ in 0..5 {
             for (peer, _, frame) in node.sent().0 {
                 let Some(partial) = &frame.rpc().partial else { continue };
@@ -541,12 +541,12 @@ mod ethereum {
                 let metadata = partial.metadata.as_ref().map(|bytes| fulu.read_metadata(bytes).unwrap());
                 if metadata.is_some_and(|metadata| metadata.available.contains(0)) {
                     assert!(headers.contains(&peer), "{peer:?} has no header");
-                    told.insert(peer);
+                    announced.insert(peer);
                 }
             }
             node.heartbeat();
         }
-        assert_eq!((headers.len(), told.len()), (20, 20));
+        assert_eq!((headers.len(), announced.len()), (20, 20));
     }
 
     #[test]
@@ -570,7 +570,7 @@ mod ethereum {
 }
 
 mod limits {
-    //! What peers can make a node remember and send.
+    //! Bounds on the state and the frames that peers cause.
 
     use samara_engine::PeerId;
     use samara_gossipsub::Ignored;
@@ -861,9 +861,10 @@ mod claims {
         let Some(Event::Parts { ticket, .. }) = node.events.pop() else { panic!("no parts arrived") };
         node.with(|engine, cx| engine.report_parts(ticket, Acceptance::Accept, cx));
         provide(&mut node, &group, 0, Bits::default());
-        let told = node.sent().0.into_iter().filter(|(peer, ..)| *peer == peers[0]);
-        let told = told.filter_map(|(_, _, frame)| frame.rpc().partial.as_ref()?.metadata.clone());
-        let available = told.map(|told| PartialColumns::FULU.read_metadata(&told).unwrap().available);
+        let announced = node.sent().0.into_iter().filter(|(peer, ..)| *peer == peers[0]);
+        let announced = announced.filter_map(|(_, _, frame)| frame.rpc().partial.as_ref()?.metadata.clone());
+        let available =
+            announced.map(|announced| PartialColumns::FULU.read_metadata(&announced).unwrap().available);
         assert_eq!(available.last().map(|parts| parts.iter().collect()), Some(vec![0]));
     }
 

@@ -129,7 +129,7 @@ pub struct Ring {
     lap_goal: Duration,
     /// Origins with missing units at the last check, and the last unit before the gap.
     gaps: Vec<(u16, u64)>,
-    /// What had arrived at the last check, and since when no more has although something must.
+    /// The units that had arrived at the last check, and the time since when no more have although some must.
     standstill: (u64, Time),
 }
 

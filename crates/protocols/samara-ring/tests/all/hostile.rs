@@ -155,7 +155,7 @@ impl Played {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever two members send, the node does not panic, and its memory stays bounded.
+    /// Two members may send anything: the node does not panic, and its memory stays bounded.
     #[test]
     fn member_survives_any_frames(
         total in any::<bool>(),

@@ -152,7 +152,7 @@ fn one_queue_drops_what_does_not_fit_into_its_time() {
     assert_eq!(order.len() as u64 + dropped, 40);
 }
 
-/// What somebody sends to a server waits in the queue of the host, and counts apart from the host's own
+/// A packet to a server waits in the queue of the host, and counts apart from the host's own
 /// packets.
 #[test]
 fn packets_for_a_server_share_the_queue_of_a_host() {

@@ -39,7 +39,7 @@ pub(crate) enum Order {
     Limited,
 }
 
-/// What carries the streams of a node.
+/// The carrier of a node's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// TCP, Noise and Yamux, over libp2p's transport.

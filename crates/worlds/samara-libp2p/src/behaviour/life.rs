@@ -22,7 +22,7 @@ pub(super) const OURS_MAX: u32 = 5;
 pub(super) const THEIRS_MAX: u32 = 32;
 const REFILL: Duration = Duration::from_secs(5);
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Happened {
     Connected {
@@ -45,7 +45,7 @@ pub(super) enum Happened {
     TheirsEnded,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The link is up.
@@ -60,7 +60,7 @@ pub(super) enum Step {
     Finish(ConnectionId),
     /// The peer can be heard, or cannot be any more.
     Heard(bool),
-    /// The peer may have forgotten what this node sent: send it again on the open stream.
+    /// The peer may have forgotten the state: send it again on the open stream.
     Repeat,
     /// Close the connection: too many streams began on it.
     GiveUp(ConnectionId),

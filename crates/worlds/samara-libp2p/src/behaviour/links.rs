@@ -31,7 +31,7 @@ pub(super) struct Connection {
     /// Frames in flight, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_flight_bytes: usize,
-    /// What the transport knows, if it reports that.
+    /// The transport's report, if it has one.
     pub(super) gauge: Option<Gauge>,
 }
 

@@ -70,7 +70,7 @@ impl Uplink {
     ) {
         let Some(gauge) = &mut connection.gauge else { return };
         if !gauge.is_loaded {
-            // What was read before the link was idle says little about its windows.
+            // Reports from before the link was idle say little about its windows.
             gauge.read(now, connection.in_flight_bytes);
             gauge.moved = now;
             gauge.is_loaded = true;
@@ -91,7 +91,7 @@ impl Uplink {
     }
 }
 
-/// What is known about a connection with a meter.
+/// The state of a connection with a meter.
 pub(super) struct Gauge {
     meter: Weak<dyn Meter>,
     reading: Reading,

@@ -20,7 +20,7 @@ pub use registry::{Ends, Meters, Registered, Socket};
 /// one (RFC 1122 section 4.2.3.2, RFC 9000 section 13.2.1).
 pub(crate) const SINGLE_BYTES: u64 = 1_500;
 
-/// What a transport knows about one of its connections. Its bytes include those of all protocols and
+/// A transport's account of one of its connections. Its bytes include those of all protocols and
 /// of the encryption, and exclude headers of packets. Over QUIC, what was written and is unsent are
 /// bytes of streams, and the others include the headers of QUIC, some 3 % of a full packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

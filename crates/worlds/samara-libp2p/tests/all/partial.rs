@@ -141,7 +141,7 @@ async fn twenty_nodes_complete_a_thousand_groups() {
                 provide(&node, group(of), own, part_bytes).await;
             }
             complete(&mut node, WAVE as usize, part_bytes).await;
-            // Whoever is complete still serves the others.
+            // Complete nodes still serve the others.
             barrier.wait().await;
         }
     });

@@ -173,10 +173,10 @@ impl<L: Numbered> Host<L::Engine> for Hosting<L> {
     fn settle(&mut self) -> Vec<<L::Engine as Engine>::Event> {
         self.hub.driver.fire_timers();
         self.hub.settle();
-        let mut events = Vec::new();
+        let mut emitted = Vec::new();
         for event in self.hub.take_events() {
             match event {
-                Event::Engine(event) => events.push(event),
+                Event::Engine(event) => emitted.push(event),
                 Event::LinkDown { name, .. } if self.again.contains(&name) => {
                     self.again.retain(|again| *again != name);
                     self.hub.dial(name);
@@ -185,7 +185,7 @@ impl<L: Numbered> Host<L::Engine> for Hosting<L> {
             }
         }
         self.hub.drain();
-        events
+        emitted
     }
 
     async fn next(&mut self, until: Option<Instant>) {

@@ -187,7 +187,7 @@ pub(super) struct Contact {
     pub(super) address: SocketAddr,
 }
 
-/// What all links of a node have in common.
+/// State that all links of a node share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) sockets: Sockets,

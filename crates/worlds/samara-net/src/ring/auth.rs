@@ -1,4 +1,4 @@
-//! Who is a member: secrets and certificates, the proofs of the handshake, and sealed frames.
+//! Authentication of members: secrets and certificates, the proofs of the handshake, and sealed frames.
 //!
 //! ```text
 //! dialler -> listener   magic, protection (1), nonce (32)
@@ -49,7 +49,7 @@ pub enum Authentication {
     Certificates(Certificates),
 }
 
-/// What a shared secret protects after the handshake.
+/// The scope of a shared secret after the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Frames {
     /// Frames are encrypted and authentic.

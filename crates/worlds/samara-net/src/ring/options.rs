@@ -11,7 +11,7 @@ use super::auth::{Authentication, Certificates, Frames, Secret};
 use super::framed::{LinkOptions, identity_of, is_loopback};
 use crate::status::{OptionError, check};
 
-/// What a member outside of loopback needs.
+/// The options that a member outside of loopback needs.
 const AUTHENTICATION: &str = "a secret of at least 16 random bytes that all members have \
     (`openssl rand -hex 32`), certificates, or `Unauthenticated`, which lets everybody join";
 
@@ -129,7 +129,7 @@ impl Options {
         }
     }
 
-    /// What links accept: a batch and a chunk, the fields between them, and views of the largest
+    /// The longest frame of a link: a batch and a chunk, the fields between them, and views of the largest
     /// size.
     pub(super) fn link_options(&self) -> LinkOptions {
         let limits = Limits::default();

@@ -153,7 +153,7 @@ impl Recorder {
     fn waited(&self, slot: u32, batch: Option<u64>, (owed_at, now): (u64, u64)) -> Parts {
         let mut parts = Parts::default();
         if self.has_queue {
-            // What leaves while the limit is full is urgent: it seldom waits for the limit.
+            // A copy that leaves while the limit is full is urgent: it seldom waits for the limit.
             let full = |at| if self.full_since.is_some() { 0 } else { self.full.until(at) };
             let [before, after] = [owed_at, now].map(full);
             parts.add(Cause::NodeLimit, after - before);
@@ -316,7 +316,7 @@ impl Recorder {
         link.own = (0, 0);
         let Waiting { taken_at, mut parts, start: first, queued, .. } = waiting;
         let last = link.time.counters(&self.uplink, end, slot, trace.batch);
-        // What the uplink sent before the last byte entered its queue; up to the end without a queue.
+        // The bytes that the uplink sent before the last byte entered its queue; without a queue, up to the end.
         let (until, middle) = queued.unwrap_or((end, last));
         let queue_again = last.again - middle.again;
         let queue_own = own.min(last.link - middle.link - queue_again);

@@ -9,7 +9,7 @@ use crate::packet::{Body, Packet};
 use crate::rival::{Rival, RivalKind, RivalPacket};
 use crate::world::World;
 
-/// What waits in the queues of the uplink.
+/// An entry of the queues of the uplink.
 #[derive(Debug)]
 pub(crate) enum Queueing<F> {
     Own(Departing<F>),

@@ -151,10 +151,10 @@ impl<F> From<Segment<F>> for Outgoing<F> {
     }
 }
 
-/// What a sender knows about its bytes.
+/// A sender's account of its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flow {
-    /// What was written and has neither arrived nor is lost.
+    /// Bytes that were written and have neither arrived nor are lost.
     pub(crate) load: Load,
     /// Bytes that have arrived, ever.
     pub(crate) arrived: u64,
@@ -357,7 +357,7 @@ pub(crate) struct Around<'a, F> {
     pub(crate) delivered: &'a mut Vec<F>,
 }
 
-/// What the ends of a host count together.
+/// The common counters of the ends of a host.
 #[derive(Debug, Default)]
 pub(crate) struct EndCounts {
     /// The writes of the host, which are the ranks of its data.
@@ -366,7 +366,7 @@ pub(crate) struct EndCounts {
     pub(crate) connections: ConnectionStats,
 }
 
-/// What follows from a packet or a timer, besides frames.
+/// The effects of a packet or a timer, besides frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) ack: AckNeed,

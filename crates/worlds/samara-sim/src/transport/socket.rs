@@ -14,7 +14,7 @@ use crate::packet::Body;
 /// The maximum interval between probes of a closed window, in nanoseconds (`TCP_RTO_MAX` in Linux).
 const PERSIST_MAX: u64 = 120_000_000_000;
 
-/// What becomes readable with a segment. The packet on its way and the sender's copy for
+/// The bytes that become readable with a segment. The packet on its way and the sender's copy for
 /// retransmission share it.
 pub(crate) type Load<F> = Arc<Readable<F>>;
 

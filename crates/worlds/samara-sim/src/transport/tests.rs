@@ -132,7 +132,7 @@ fn transports() -> impl Strategy<Value = Transport> {
 }
 
 proptest! {
-    /// Whatever is lost, every frame arrives exactly once (and in order on a single stream), and
+    /// With any losses, every frame arrives exactly once (and in order on a single stream), and
     /// the sender becomes idle.
     #[test]
     fn every_frame_arrives_once(

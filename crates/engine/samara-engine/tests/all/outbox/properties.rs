@@ -122,7 +122,7 @@ fn lanes(overflow: Overflow) -> Vec<LaneConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens, every copy leaves once or is counted, and the outbox ends up empty.
+    /// Every copy leaves once or is counted, and the outbox ends up empty.
     #[test]
     fn every_copy_is_accounted_for(
         steps in proptest::collection::vec(step(), 1..80),

@@ -1,4 +1,4 @@
-//! Who has to have which message.
+//! The messages that each node must have.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

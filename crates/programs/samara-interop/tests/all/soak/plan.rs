@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use samara_engine::{NodeRng, Purpose};
 
-/// What happens to a node.
+/// An action on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     /// The process is killed, and starts again with its key.

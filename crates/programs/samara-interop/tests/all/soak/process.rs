@@ -90,7 +90,7 @@ pub(super) enum Report {
     Other,
 }
 
-/// What a node knows. Lists and maps without entries may be missing.
+/// The state of a node. Lists and maps without entries may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct State {

@@ -38,7 +38,7 @@ impl Wanted {
     }
 }
 
-/// What to do at a time.
+/// A task at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Retry,

@@ -151,7 +151,7 @@ impl Quinn {
 
 /// Returns the configuration of a socket. With the same key after a restart, old connections of peers
 /// end at once (RFC 9000 section 10.3): their ids are still known as those of this node, and the reset
-/// has the token that the peer got. A key without secret to derive from has no such resets.
+/// has the token that the peer received. A key without secret to derive from has no such resets.
 fn endpoint(key: &Keypair) -> EndpointConfig {
     let secrets = key
         .derive_secret(b"samara quic stateless reset")

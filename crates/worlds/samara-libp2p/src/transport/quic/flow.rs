@@ -1,4 +1,4 @@
-//! What a QUIC connection tells about itself through its congestion controller.
+//! The account that a QUIC connection gives of itself through its congestion controller.
 //!
 //! quinn reports neither the bytes in flight nor single round trips. Its congestion controller knows
 //! both, so [`Watch`] wraps the controller of each connection and notes what passes through it.
@@ -173,10 +173,10 @@ struct Watch {
     inner: Box<dyn Controller>,
     flow: Arc<Flow>,
     mtu: u64,
-    /// What the streams had offered when packets last left.
+    /// The bytes that the streams had offered when packets last left.
     offered: u64,
     peak: Peak,
-    /// What an ACK frame has acknowledged so far.
+    /// The bytes that an ACK frame has acknowledged so far.
     batch: Option<Batch>,
 }
 
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(bytes(&flow), (written, 0, 4 * MTU));
     }
 
-    /// What was written since the last packets left has not left, although nothing was left to send
+    /// Bytes written since the last packets left have not left, although nothing was left to send
     /// then.
     #[test]
     fn an_idle_connection_does_not_hide_new_bytes() {

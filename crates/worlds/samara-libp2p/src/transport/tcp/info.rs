@@ -8,7 +8,7 @@ use crate::transport::Reading;
 
 /// The part of `struct tcp_info` that is read. Older kernels fill less of it.
 const LEN: usize = 232;
-/// What Linux 4.9 fills, up to `tcpi_delivery_rate`. Without that, nothing is reported.
+/// The fields that Linux 4.9 fills, up to `tcpi_delivery_rate`. Without these, nothing is reported.
 const LEN_MIN: usize = 168;
 
 /// The fields of `struct tcp_info` that matter to a sender.

@@ -305,7 +305,7 @@ async fn payloads_on_their_way_are_bounded_in_bytes_and_time() {
         assert_eq!(ended.expect("it does not panic"), Err(Code::DeadlineExceeded));
     }
     assert_eq!(refused(&network, node, "receive_timeout").await, 2);
-    // What has ended does not count any more.
+    // Ended rounds do not count.
     let sealed = client.seal(&round, contents(round.round, 16)).await.expect("sealed");
     assert_eq!(client.submit(&round, sealed).await.expect("there is room"), 48);
 }

@@ -19,7 +19,7 @@ const LATENCY: Duration = Duration::from_millis(25);
 /// Slots of 512 bytes: eight windows of 64 KiB.
 const BATCH: u32 = 1_024;
 const WINDOW: u32 = 65_535;
-/// What a window does not count: headers, records of TLS, and frames that are no data.
+/// Bytes that a window does not count: headers, records of TLS, and frames that are no data.
 const OVERHEAD: usize = 8 << 10;
 
 /// Copies bytes in one direction, each piece delayed by the latency. Notes the most bytes that were

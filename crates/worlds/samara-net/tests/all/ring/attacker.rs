@@ -62,7 +62,7 @@ impl Attacker {
         [&self.magic[..], &[self.protection], &[5; 32]].concat()
     }
 
-    /// What follows the listener's nonce.
+    /// The bytes after the listener's nonce.
     pub(crate) fn rest(&self, nonce: &[u8], address: SocketAddr) -> Vec<u8> {
         let meant = self.meant.clone().unwrap_or_else(|| address.to_string());
         let mut rest = self.instance.to_vec();

@@ -277,7 +277,7 @@ async fn a_proof_for_one_member_is_refused_by_another() {
     assert_eq!(victim.status().await.unwrap().links, 0);
 }
 
-/// What an attacker between two members does to their frames.
+/// An attack on the frames between two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interference {
     Flip,

@@ -145,7 +145,7 @@ async fn a_member_that_requires_a_seed_founds_no_group() {
     let error = timeout(PATIENCE, Group::join(alone)).await.expect("fails in time").map(drop).unwrap_err();
     assert!(start.elapsed() >= within);
     assert!(matches!(&error, StartError::NoSeed { seeds, .. } if seeds[0].0 == absent), "{error}");
-    // What a `main` prints that returns the error.
+    // A `main` that returns the error prints this.
     assert!(format!("{error:?}").starts_with("no seed answered within "), "{error:?}");
     let text = error.to_string();
     let reason = format!("{absent}: cannot reach the peer: Connection refused");

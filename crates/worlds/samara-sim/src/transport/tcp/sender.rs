@@ -70,7 +70,7 @@ struct Holes {
     recover: Option<u32>,
     /// True if a timeout started it: the window then grows as in slow start.
     timeout: bool,
-    /// What a timeout changed, until it is known to be right.
+    /// The state before a timeout, until the timeout is known to be right.
     undo: Option<Undo>,
     /// The pace of a recovery that no timeout started.
     pace: Pace,
@@ -739,7 +739,7 @@ struct Scoreboard {
     again: VecDeque<(u32, u32)>,
 }
 
-/// What an acknowledgement says about segments beyond a hole.
+/// The segments beyond a hole in an acknowledgement.
 #[derive(Debug, Default)]
 struct Sacked {
     /// Number of segments that were not known to have arrived.
