@@ -429,7 +429,7 @@ func TestOrdersThatAreWrong(t *testing.T) {
 		{"protocol.version: found 1.0", key(`"version":"1.0"`)},
 		{"protocol.version: found \"1.2\", expected 1.3", columns},
 		{"protocol.withdraw: found true", key(`"withdraw":true`)},
-		{"protocol.gossip_to_turned_away", key(`"gossip_to_turned_away":true`)},
+		{"protocol.gossip_to_pruned", key(`"gossip_to_pruned":true`)},
 		{"protocol.idontwant_on_publish", key(`"idontwant_on_publish":true`)},
 		{"protocol.dispatch: found node", key(`"dispatch":"node"`)},
 		{"protocol.overflow: found drop-oldest", key(`"overflow":"drop-oldest"`)},

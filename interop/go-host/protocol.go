@@ -43,7 +43,7 @@ func (p *protocolKeys) UnmarshalJSON(data []byte) error {
 		"degree": &p.degree, "degree_low": &p.degreeLow, "degree_high": &p.degreeHigh,
 		"degree_lazy": &p.degreeLazy, "degree_score": &p.degreeScore, "degree_out": &p.degreeOut,
 		"heartbeat": &p.heartbeat, "history_length": &p.historyLength, "history_gossip": &p.historyGossip,
-		"gossip_factor": &p.gossipFactor, "gossip_to_turned_away": &p.gossipToTurnedAway,
+		"gossip_factor": &p.gossipFactor, "gossip_to_pruned": &p.gossipToTurnedAway,
 		"flood_publish": &p.floodPublish, "idontwant": &p.idontwant,
 		"idontwant_on_publish": &p.idontwantOnPublish, "idontwant_ttl": &p.idontwantTTL,
 		"withdraw": &p.withdraw, "dispatch": &p.dispatch, "queue": &p.queue, "overflow": &p.overflow,
@@ -109,7 +109,7 @@ func (p *protocolKeys) check(hasCells bool) error {
 	case p.parts.asking != nil && *p.parts.asking != "everyone":
 		return refuse("parts.asking", *p.parts.asking, "everyone")
 	case p.gossipToTurnedAway != nil && *p.gossipToTurnedAway:
-		return refuse("gossip_to_turned_away", true, "false")
+		return refuse("gossip_to_pruned", true, "false")
 	case p.idontwantOnPublish != nil && *p.idontwantOnPublish:
 		return refuse("idontwant_on_publish", true, "false")
 	case p.withdraw != nil && *p.withdraw:

@@ -16,8 +16,6 @@ mod names;
 #[cfg(feature = "config")]
 pub mod octets;
 pub mod outbox;
-#[cfg(feature = "config")]
-mod parameters;
 mod peers;
 #[cfg(feature = "driver")]
 pub mod places;
@@ -25,6 +23,7 @@ pub mod places;
 pub mod planted;
 pub mod protobuf;
 mod rng;
+pub mod settings;
 pub mod shape;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -253,7 +253,7 @@ impl Planned for GossipSub {
                 regular
             };
             let (mut gossip, outbox) = gossipsub(config, host);
-            if let Some(offset) = parameters.heartbeat_offset(regular, host, hosts) {
+            if let Some(offset) = parameters.heartbeat_offset(host, hosts) {
                 gossip.set_heartbeat_offset(offset);
             }
             (gossip, outbox)
@@ -434,9 +434,11 @@ impl Software {
         if workload.cells.is_none() {
             return Ok(Self { current: old.clone(), deployed: old.clone(), old });
         }
-        let spec = parameters.parts.clone().unwrap_or_default();
-        let partial = spec.build(FormatHook::new(cell_format()));
-        let everyone = Arc::new(PartialConfig { asking: Asking::Everyone, ..partial.clone() });
+        let exchange = parameters.parts.clone();
+        let partial = PartialConfig { exchange, ..PartialConfig::new(FormatHook::new(cell_format())) };
+        let mut everyone = partial.clone();
+        everyone.exchange.asking = Asking::Everyone;
+        let everyone = Arc::new(everyone);
         let partial = Arc::new(partial);
         let current = old.with(|config| Config { partial: Some(Arc::clone(&partial)), ..config });
         let deployed = current.with(|config| {

@@ -1,9 +1,10 @@
 //! The section of a scenario with group broadcast.
 
 use samara_engine::PeerIdentity;
+use samara_engine::settings::Form;
 use samara_engine::shape::{Shape, Workload};
 use samara_engine::units::{Size, Span};
-use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring};
+use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring, key_of};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -227,19 +228,16 @@ fn check_amount(checks: &mut Checks<'_>, group: &Group, nodes: u32) {
 fn check_ring(checks: &mut Checks<'_>, scenario: &Scenario, group: &Group) {
     let ring: &Parameters = scenario.part();
     let Some(config) = config(scenario) else {
-        if ring.is_changed() {
+        let keys = ring.given().keys().filter(|key| *key != "preset");
+        if keys.into_iter().any(|key| key != "federated" || ring.federated) {
             checks.wrong("protocol", "a plain daisy chain has no parameters; keep only the preset");
         }
         checks.sizes("group.size", group.size, HEADER_BYTES as u64, 1 << 20);
         return;
     };
     check_federation(checks, scenario);
-    if let Some(heartbeat) = ring.heartbeat {
-        checks.period("protocol.heartbeat", heartbeat);
-    }
-    if let Some(chunk) = ring.chunk {
-        checks.sizes("protocol.chunk", chunk, HEADER_BYTES as u64, 1 << 20);
-    }
+    checks.period("protocol.heartbeat", Span::of(&config.detection.heartbeat));
+    checks.sizes("protocol.chunk", Size::of(&config.chunk_bytes), HEADER_BYTES as u64, 1 << 20);
     let (longest, me) = (config.message_bytes_max as u64, samara_sim::identity_of(0));
     let possible = if ring.federated {
         Federation::new(federated(scenario, 0, Vec::new(), config), me).map(drop)
@@ -248,7 +246,7 @@ fn check_ring(checks: &mut Checks<'_>, scenario: &Scenario, group: &Group) {
     };
     match possible {
         Ok(()) => checks.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
-        Err(error) => checks.engine(&error, key_of(&error.field)),
+        Err(error) => checks.engine(&error, key_of(&error.field).as_deref()),
     }
 }
 
@@ -273,18 +271,4 @@ fn check_federation(checks: &mut Checks<'_>, scenario: &Scenario) {
         let message = "a federation orders by sender, not totally; use \"ring\"";
         checks.wrong("protocol.preset", message);
     }
-}
-
-/// The key in the scenario for a field of the engine's configuration.
-fn key_of(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "shape" => "shape",
-        "chunk_bytes" => "chunk",
-        "batch_bytes" => "batch",
-        "hop_window_bytes" => "hop_window",
-        "window" => "window_min",
-        "own_queue_bytes" => "own_queue",
-        "detection" | "detection.heartbeat" => "heartbeat",
-        _ => return None,
-    })
 }

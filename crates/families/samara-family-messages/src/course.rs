@@ -216,7 +216,7 @@ impl Planned for GossipMember {
         let stalled = scenario.network.stalled_periods.fraction();
         let members = move |host: u32| {
             let (mut gossip, outbox) = host::gossipsub(&config, host);
-            if let Some(offset) = parameters.heartbeat_offset(&config, host, nodes) {
+            if let Some(offset) = parameters.heartbeat_offset(host, nodes) {
                 gossip.set_heartbeat_offset(offset);
             }
             let (validation, stalls) = (validation[host as usize], Stalls::new(stalled, host, seed));

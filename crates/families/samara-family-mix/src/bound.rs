@@ -32,7 +32,7 @@ impl Window {
         let mix: &Mix = measured.point.scenario.part();
         let exits = measured.collector.rounds.values().filter_map(RoundRow::exit);
         let parameters: &Parameters = measured.point.scenario.part();
-        let together = parameters.realtime_max as usize * mix.teams as usize;
+        let together = parameters.config.realtime_max * mix.teams as usize;
         let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
         Self::over(exits, together).unwrap_or(none)
     }

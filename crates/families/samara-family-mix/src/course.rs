@@ -205,18 +205,17 @@ impl Teams {
 
     /// Returns the sum of all timeouts. The run gives up if no round makes progress for longer.
     fn patience(&self) -> u64 {
-        let Parameters { precomputation_timeout, realtime_timeout, queue_timeout, reconnect_limit, .. } =
-            self.point.scenario.part();
-        let spans = [
-            precomputation_timeout,
-            realtime_timeout,
-            queue_timeout,
-            reconnect_limit,
-            reconnect_limit,
-            &self.mix.pause,
-            &self.mix.interval,
+        let config = &self.point.scenario.part::<Parameters>().config;
+        let times = [
+            config.precomputation_timeout,
+            config.realtime_timeout,
+            config.queue_timeout,
+            config.reconnect.limit,
+            config.reconnect.limit,
+            self.mix.pause.duration(),
+            self.mix.interval.duration(),
         ];
-        spans.iter().map(|span| span.nanos()).sum()
+        times.iter().map(|time| time.as_nanos() as u64).sum()
     }
 
     /// With `mix.interval`, hands in a batch if one is due and a round is ready. Returns the time of

@@ -355,9 +355,9 @@ fn check_cat(checks: &mut Checks<'_>, scenario: &Scenario, transactions: &Transa
     let cat: &Parameters = scenario.part();
     let application = |_: &Transaction, _: CheckKind| Verdict::Accept(Admission::default());
     if let Err(error) = Cat::new(config(scenario), &samara_sim::identity_of(0), application) {
-        checks.engine(&error, key_of(&error.field));
+        checks.engine(&error, key_of(&error.field).as_deref());
     }
-    if cat.sticky_peers.is_some() && cat.announce.is_some_and(|announce| announce != Announce::Sticky) {
+    if cat.given().has("sticky_peers") && cat.config.announce != Announce::Sticky {
         checks.wrong("protocol.sticky_peers", "belongs to announce = \"sticky\"");
     }
     if cat.bundle_txs.is_some() && cat.bundle_window.is_none_or(|window| window.nanos() == 0) {

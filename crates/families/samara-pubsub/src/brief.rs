@@ -1,6 +1,6 @@
 //! The brief of a host for programs of others, with messages and with columns alike.
 
-use samara_gossipsub::config::Parameters;
+use samara_gossipsub::config::{Parameters, settled};
 use samara_lab::brief::{as_json, refuse};
 use samara_lab::experiment::Problem;
 use samara_lab::network::Hosts;
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub fn can_run(scenario: &Scenario, hosts: &Hosts, host: u32) -> Result<(), Problem> {
     samara_lab::brief::can_validate(scenario, hosts, host)?;
     let gossip = scenario.find::<Parameters>();
-    refuse(&[(gossip.is_some_and(|gossip| gossip.heartbeat_order.is_some()), "protocol.heartbeat_order")])
+    refuse(&[(gossip.is_some_and(|gossip| gossip.given().has("heartbeat_order")), "protocol.heartbeat_order")])
 }
 
 /// Returns the keys of `[protocol]`. Other implementations know the values of presets, not which of
@@ -19,7 +19,7 @@ pub fn can_run(scenario: &Scenario, hosts: &Hosts, host: u32) -> Result<(), Prob
 pub fn protocol(scenario: &Scenario) -> Result<Value, Problem> {
     let mut keys = samara_lab::brief::protocol(scenario)?;
     if let Some(gossip) = scenario.find::<Parameters>() {
-        let settled = toml::Table::try_from(gossip.settled());
+        let settled = toml::Table::try_from(settled(gossip));
         keys.extend(settled.map_err(|error| ("protocol".to_owned(), error.to_string()))?);
     }
     as_json(keys)

@@ -143,7 +143,7 @@ pub fn gossipsub(config: &Arc<Config>, host: u32) -> (GossipSub, Outbox<RpcFrame
 
 /// Returns the version of GossipSub that all pairs of hosts agree on: that of the scenario.
 pub fn protocol(scenario: &Scenario) -> Arc<str> {
-    scenario.find::<Parameters>().cloned().unwrap_or_default().version.protocol().into()
+    scenario.find::<Parameters>().cloned().unwrap_or_default().config.version.protocol().into()
 }
 
 /// Fires when the processor has finished a message.

@@ -3,8 +3,9 @@
 
 use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
 use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::settings::Form;
 use samara_engine::units::Span;
-use samara_gossipsub::config::{Parameters, expected_of, key_of};
+use samara_gossipsub::config::{Parameters, expected_of, followers, key_of};
 use samara_scenario::family::{Followers, ProtocolKind};
 use samara_scenario::{Checks, Scenario};
 use schemars::JsonSchema;
@@ -25,17 +26,20 @@ pub const GOSSIPSUB: ProtocolKind = ProtocolKind {
     },
     followers: |scenario| {
         let parameters = scenario.find::<Parameters>()?;
-        let moves = match (parameters.degree, parameters.degree_low) {
-            (Some(degree), _) => format!("protocol.degree = {degree} moves"),
-            (None, low) => format!("protocol.degree_low = {} moves", low.unwrap_or_default()),
-        };
-        let values = parameters.followers().into_iter().map(|(key, value)| (key, value.to_string()));
+        let mesh = parameters.config.mesh;
+        let (key, size) =
+            if parameters.given().has("degree") { ("degree", mesh.d) } else { ("degree_low", mesh.d_low) };
+        let moves = format!("protocol.{key} = {size} moves");
+        let values = followers(parameters).into_iter().map(|(key, value)| (key, value.to_string()));
         Some(Followers {
             cause: format!("{moves} the sizes that are not set, in the ratios of the preset"),
             values: values.collect(),
         })
     },
-    heartbeat: |scenario| scenario.find::<Parameters>()?.heartbeat,
+    heartbeat: |scenario| {
+        let parameters = scenario.find::<Parameters>().filter(|own| own.given().has("heartbeat"))?;
+        Some(Span::of(&parameters.config.heartbeat_interval))
+    },
     ..ProtocolKind::of::<Parameters>("gossipsub")
 };
 
@@ -139,7 +143,7 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
     check_schedules(checks, has_observer, schedules, &gossipsub.policies);
     let config = gossipsub.build(None);
-    checks.period("protocol.heartbeat", Span::from_nanos(config.heartbeat_interval.as_nanos() as u64));
+    checks.period("protocol.heartbeat", Span::of(&config.heartbeat_interval));
     if scenario.transport.node_limit.is_some() {
         let is_ordered = config.sending.dispatch == Dispatch::Node;
         if !is_ordered || !scenario.network.uplink_queue.is_behind() {
@@ -150,7 +154,7 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     }
     if let Err(mut error) = config.validate() {
         error.expected = expected_of(&error).into();
-        checks.engine(&error, key_of(&error.field));
+        checks.engine(&error, key_of(&error.field).as_deref());
     }
 }
 

@@ -389,22 +389,39 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     }
 }
 
-/// The entries of a table, and the entry whose key was read last.
-struct Entries<'a>(toml::map::Iter<'a, String, toml::Value>, Option<(&'a str, &'a toml::Value)>);
+/// The entries of a table, and the entry whose key was read last. A preset comes first: other keys
+/// replace its values.
+struct Entries<'a> {
+    preset: Option<(&'a String, &'a toml::Value)>,
+    others: toml::map::Iter<'a, String, toml::Value>,
+    last: Option<(&'a str, &'a toml::Value)>,
+}
+
+const PRESET: &str = "preset";
+
+impl<'a> Entries<'a> {
+    fn of(table: &'a toml::Table) -> Self {
+        Self { preset: table.get_key_value(PRESET), others: table.iter(), last: None }
+    }
+
+    fn next(&mut self) -> Option<(&'a String, &'a toml::Value)> {
+        self.preset.take().or_else(|| self.others.find(|(key, _)| *key != PRESET))
+    }
+}
 
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Mismatch;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
-        let Some((key, value)) = self.0.next() else { return Ok(None) };
-        self.1 = Some((key, value));
+        let Some((key, value)) = self.next() else { return Ok(None) };
+        self.last = Some((key, value));
         seed.deserialize(key.as_str().into_deserializer())
             .map(Some)
             .map_err(|error: Mismatch| error.below(key))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
-        let (key, value) = self.1.take().expect("serde reads keys before values");
+        let (key, value) = self.last.take().expect("serde reads keys before values");
         seed.deserialize(Reader(value)).map_err(|error| error.below(key))
     }
 }
@@ -430,7 +447,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             toml::Value::Boolean(value) => visitor.visit_bool(*value),
             toml::Value::Datetime(date) => visitor.visit_string(date.to_string()),
             toml::Value::Array(array) => visitor.visit_seq(Elements(array.iter().enumerate())),
-            toml::Value::Table(table) => visitor.visit_map(Entries(table.iter(), None)),
+            toml::Value::Table(table) => visitor.visit_map(Entries::of(table)),
         }
     }
 

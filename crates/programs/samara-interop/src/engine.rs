@@ -12,7 +12,7 @@ use samara_gossipsub::config::{
     Authenticity, ConfigError, IDontWantConfig, LaneCapacity, LaneLayout, SendingConfig, Withdraw,
 };
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::partial::{EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::partial::{EqualParts, Exchange, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, MessageId, PartialMode, Topic};
 
 use crate::params::{GossipSubParams, Nanos};
@@ -59,7 +59,7 @@ pub(crate) fn partial(topics: BTreeMap<Topic, PartialMode>, profile: Profile) ->
     let format = FormatHook::new(format);
     Some(Arc::new(match profile {
         Profile::Samara => PartialConfig::new(format),
-        Profile::Go => PartialConfig::deployed(format),
+        Profile::Go => PartialConfig { exchange: Exchange::everyone(), ..PartialConfig::new(format) },
     }))
 }
 

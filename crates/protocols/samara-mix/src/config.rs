@@ -6,6 +6,8 @@ pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow};
 #[cfg(feature = "config")]
+use samara_engine::settings::{Overlay, Section};
+#[cfg(feature = "config")]
 use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
 #[cfg(feature = "config")]
@@ -16,81 +18,83 @@ use crate::node::TICK_INTERVAL;
 use crate::wire::Limits;
 use crate::{Group, Transfer};
 
-/// The configuration of a pool of nodes and its scheduler. All of them need the same pool and
-/// group; the scheduler decides on all other properties of rounds. [`Config::default`] has no
-/// nodes, and otherwise the values of the xx network's alpha.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The nodes. The index of a node in this list is its number, which all hosts use.
-    pub pool: Vec<PeerIdentity>,
-    pub scheduler: PeerIdentity,
-    pub group: Group,
-    /// The node rejects rounds with lower numbers. After a restart of a node or of the scheduler,
-    /// this must exceed the highest round in which it took part, so that nothing happens twice for
-    /// a round.
-    pub first_round: u64,
+samara_engine::settings! {
+    /// The configuration of a pool of nodes and its scheduler. All of them need the same pool and
+    /// group; the scheduler decides on all other properties of rounds. [`Config::default`] has no
+    /// nodes, and otherwise the values of the xx network's alpha.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config {
+        /// The nodes. The index of a node in this list is its number, which all hosts use.
+        pub pool: Vec<PeerIdentity>,
+        pub scheduler: PeerIdentity,
+        pub group: Group,
+        /// The node rejects rounds with lower numbers. After a restart of a node or of the scheduler,
+        /// this must exceed the highest round in which it took part, so that nothing happens twice for
+        /// a round.
+        pub first_round: u64,
 
-    // ---- rounds, as the scheduler creates them ----
-    /// Number of teams that exist at the same time.
-    pub teams: usize,
-    pub team: usize,
-    pub batch: u32,
-    pub transfer: Transfer,
-    /// Slots that a node processes and sends together in the precomputation.
-    pub precomputation_slots: u32,
-    /// Slots that a node processes and sends together in real time.
-    pub realtime_slots: u32,
-    /// The shape along which results travel from the last node to all the others.
-    pub shape: ResultShape,
-    /// Number of rounds after which a team is drawn again.
-    pub rounds_per_draw: u64,
-    /// Total number of rounds that the scheduler creates in all teams; unlimited if absent.
-    pub rounds: Option<u64>,
-    /// Rounds of a team in precomputation at the same time: 1 is sequential, the size of the team
-    /// is pipelined.
-    pub precomputing_max: usize,
-    /// Rounds of a team that exist at the same time, including those that wait for a batch. Bounds
-    /// memory.
-    pub rounds_max: usize,
+        /// Number of teams that exist at the same time.
+        pub teams: usize,
+        pub team: usize,
+        pub batch: u32,
+        /// The transfer of slots: each piece as soon as it is processed, or all slots of a phase in one
+        /// message.
+        pub transfer: Transfer => call,
+        /// Slots that a node processes and sends together in the precomputation.
+        pub precomputation_slots: u32 => precomputation_slots,
+        /// Slots that a node processes and sends together in real time.
+        pub realtime_slots: u32 => realtime_slots,
+        /// The shape along which results travel from the last node to all the others.
+        pub shape: ResultShape,
+        /// Number of rounds after which a team is drawn again.
+        pub rounds_per_draw: u64 => rounds_per_draw as u32,
+        /// Total number of rounds that the scheduler creates in all teams; unlimited if absent.
+        pub rounds: Option<u64>,
+        /// Rounds of a team in precomputation at the same time: 1 is sequential, the size of the team
+        /// is pipelined.
+        pub precomputing_max: usize => precomputing_max as u32,
+        /// Rounds of a team that exist at the same time, including those that wait for a batch. Bounds
+        /// memory. Raised to the number that the stock needs, if that is larger.
+        pub rounds_max: usize => rounds_max as u32,
 
-    // ---- a node ----
-    /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
-    /// team is pipelined.
-    pub realtime_max: usize,
-    /// Maximum number of rounds, of all teams, that a node takes part in.
-    pub node_rounds_max: usize,
-    /// Maximum number of slots in a round that a node accepts.
-    pub batch_max: u32,
-    /// Jobs that run at the same time: the number of cores. Others wait in the engine, where real
-    /// time goes first.
-    pub jobs_max: usize,
-    pub senders_max: usize,
-    /// Minimum number of different senders with valid payloads in a batch. Every node of a team
-    /// fails rounds with fewer, so that the first node alone cannot mix a payload with its own.
-    /// With 0 or 1 there is no check.
-    pub senders_min: usize,
-    /// Maximum number of control frames that a host owes to a peer. It closes the link to a peer
-    /// that lets more wait, because other frames of the protocol answer those of the peer.
-    pub control_max: usize,
-    /// Maximum sizes of frames from links.
-    pub limits: Limits,
+        /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
+        /// team is pipelined, and more hide latency.
+        pub realtime_max: usize => realtime_max as u32,
+        /// Maximum number of rounds, of all teams, that a node takes part in.
+        pub node_rounds_max: usize,
+        /// Maximum number of slots in a round that a node accepts.
+        pub batch_max: u32,
+        /// Jobs that run at the same time: the number of cores. Others wait in the engine, where real
+        /// time goes first.
+        pub jobs_max: usize,
+        pub senders_max: usize,
+        /// Minimum number of different senders with valid payloads in a batch. Every node of a team
+        /// fails rounds with fewer, so that the first node alone cannot mix a payload with its own.
+        /// With 0 or 1 there is no check.
+        pub senders_min: usize,
+        /// Maximum number of control frames that a host owes to a peer. It closes the link to a peer
+        /// that lets more wait, because other frames of the protocol answer those of the peer.
+        pub control_max: usize,
+        /// Maximum sizes of frames from links.
+        pub limits: Limits,
 
-    /// Interval of the pings around each team and over each link, or `None` for no pings. A ping
-    /// that does not return within the interval is lost.
-    pub ping: Option<Duration>,
+        /// Interval of the pings around each team and over each link, or `None` for no pings. A ping
+        /// that does not return within the interval is lost.
+        pub ping: Option<Duration>,
 
-    // ---- faults ----
-    pub reconnect: Reconnect,
-    /// Interval at which each host sends a sign of life over each of its links.
-    pub beat: Duration,
-    /// Time without any frame after which a link is closed.
-    pub silence: Duration,
-    /// Time after which a round fails if its precomputation is not complete.
-    pub precomputation_timeout: Duration,
-    /// Time after which a round fails if its payloads are still in real time.
-    pub realtime_timeout: Duration,
-    /// Time after which a round fails if no batch has arrived.
-    pub queue_timeout: Duration,
+        pub reconnect: Reconnect => ..,
+        /// Interval at which each host sends a sign of life over each of its links.
+        pub beat: Duration,
+        /// Time without any frame after which a link is closed. Signs of life wait behind a large
+        /// message, so this must exceed the time that the largest message takes.
+        pub silence: Duration => silence as Span,
+        /// Time after which a round fails if its precomputation is not complete.
+        pub precomputation_timeout: Duration => precomputation_timeout as Span,
+        /// Time after which a round fails if its payloads are still in real time.
+        pub realtime_timeout: Duration => realtime_timeout as Span,
+        /// Time after which a round fails if no payloads have arrived.
+        pub queue_timeout: Duration => queue_timeout as Span,
+    }
 }
 
 /// The shape along which results travel from the last node to all the others.
@@ -107,17 +111,19 @@ pub enum ResultShape {
     },
 }
 
-/// Delays before lost links are dialled again: the n-th attempt waits for between half and all of
-/// `first * 2^n`, but at most `max`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reconnect {
-    /// The delay before the first attempt.
-    pub first: Duration,
-    /// The maximum delay before any attempt.
-    pub max: Duration,
-    /// Time without a connection after which a node is lost: its rounds fail, and teams are drawn
-    /// without it. Attempts continue.
-    pub limit: Duration,
+samara_engine::settings! {
+    /// Delays before lost links are dialled again: the n-th attempt waits for between half and all of
+    /// `first * 2^n`, but at most `max`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Reconnect {
+        /// The delay before the first attempt.
+        pub first: Duration,
+        /// The maximum delay before any attempt.
+        pub max: Duration,
+        /// Time without a connection after which a node is lost: its rounds fail, and its teams are
+        /// drawn again without it. Attempts continue.
+        pub limit: Duration => reconnect_limit as Span,
+    }
 }
 
 impl Default for Config {
@@ -267,88 +273,32 @@ impl Config {
     }
 }
 
-/// The parameters of rounds in a configuration file.
+/// The parameters of rounds in a file.
 #[cfg(feature = "config")]
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Parameters {
-    /// The transfer of slots: each piece as soon as it is processed, or all slots of a phase in one
-    /// message.
-    pub call: Transfer,
-    /// Slots that a node processes and sends together in the precomputation.
-    pub precomputation_slots: u32,
-    /// Slots that a node processes and sends together in real time.
-    pub realtime_slots: u32,
-    /// The shape along which results travel from the last node to all the others.
-    pub shape: ShapeSetting,
-    /// Rounds of a team in precomputation at the same time.
-    pub precomputing_max: u32,
-    /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
-    /// team is pipelined, and more hide latency.
-    pub realtime_max: u32,
-    /// Rounds of a team that exist at the same time, including those that wait for a batch. Raised
-    /// to the number that the stock needs, if that is larger.
-    pub rounds_max: u32,
-    /// Number of rounds after which a team is drawn again.
-    pub rounds_per_draw: u32,
-    /// Time without any frame after which a link is closed. Signs of life wait behind a large
-    /// message, so this must exceed the time that the largest message takes.
-    pub silence: Span,
-    /// Time without a connection after which a node is lost: its rounds fail, and its teams are
-    /// drawn again.
-    pub reconnect_limit: Span,
-    /// Time after which a round fails if its precomputation is not complete.
-    pub precomputation_timeout: Span,
-    /// Time after which a round fails if its payloads are still in real time.
-    pub realtime_timeout: Span,
-    /// Time after which a round fails if no payloads have arrived.
-    pub queue_timeout: Span,
-}
+pub type Parameters = Overlay<FileConfig>;
 
 #[cfg(feature = "config")]
-impl Default for Parameters {
-    fn default() -> Self {
-        let config = Config::default();
-        let span = |duration: Duration| Span::from_millis(duration.as_millis() as u64);
-        Self {
-            call: config.transfer,
-            precomputation_slots: config.precomputation_slots,
-            realtime_slots: config.realtime_slots,
-            shape: ShapeSetting::Direct,
-            precomputing_max: config.precomputing_max as u32,
-            realtime_max: config.realtime_max as u32,
-            rounds_max: config.rounds_max as u32,
-            rounds_per_draw: config.rounds_per_draw as u32,
-            silence: span(config.silence),
-            reconnect_limit: span(config.reconnect.limit),
-            precomputation_timeout: span(config.precomputation_timeout),
-            realtime_timeout: span(config.realtime_timeout),
-            queue_timeout: span(config.queue_timeout),
-        }
+samara_engine::section! {
+    /// The parameters of rounds in a configuration file.
+    #[derive(Clone, Debug, Default)]
+    pub struct FileConfig {
+        /// The configuration of the engine, apart from the shape.
+        pub config: Config => ..,
+        /// The shape along which results travel from the last node to all the others.
+        pub shape: ShapeSetting => shape,
     }
 }
 
 #[cfg(feature = "config")]
-impl Parameters {
+impl Section for FileConfig {
+    const WRITES_ALL: bool = true;
+}
+
+#[cfg(feature = "config")]
+impl FileConfig {
     /// Returns the configuration with these parameters. `formula` is the shape of results if the
     /// formula decides.
     pub fn build(&self, formula: ResultShape) -> Config {
-        let config = Config::default();
-        Config {
-            transfer: self.call,
-            precomputation_slots: self.precomputation_slots,
-            realtime_slots: self.realtime_slots,
-            shape: self.shape.fixed().map_or(formula, ResultShape::Fixed),
-            rounds_per_draw: self.rounds_per_draw.into(),
-            precomputing_max: self.precomputing_max as usize,
-            rounds_max: self.rounds_max as usize,
-            realtime_max: self.realtime_max as usize,
-            silence: self.silence.duration(),
-            reconnect: Reconnect { limit: self.reconnect_limit.duration(), ..config.reconnect },
-            precomputation_timeout: self.precomputation_timeout.duration(),
-            realtime_timeout: self.realtime_timeout.duration(),
-            queue_timeout: self.queue_timeout.duration(),
-            ..config
-        }
+        Config { shape: self.shape.fixed().map_or(formula, ResultShape::Fixed), ..self.config.clone() }
     }
 }

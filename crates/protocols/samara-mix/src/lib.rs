@@ -22,9 +22,9 @@ mod sender;
 pub mod wire;
 
 pub use compute::{BadElement, Done, Job, Pool, Voided};
-#[cfg(feature = "config")]
-pub use config::Parameters;
 pub use config::{Config, ConfigError, Reconnect, ResultShape};
+#[cfg(feature = "config")]
+pub use config::{FileConfig, Parameters};
 pub use group::Group;
 pub use metrics::{Ignored, Metrics};
 pub use mix::{Command, Event, Mark, Mix, RefuseError, WithMix};

@@ -14,11 +14,11 @@ mod federation;
 mod member;
 pub mod wire;
 
-#[cfg(feature = "config")]
-pub use config::Parameters;
 pub use config::{
     Config, ConfigError, Detection, Early, Membership, Order, Preset, ShapeChoice, Slow, Window,
 };
+#[cfg(feature = "config")]
+pub use config::{FileConfig, Parameters, key_of};
 pub use engine::{BroadcastError, Command, Cx, Event, Ignored, Metrics, Ring, SuspectCause};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

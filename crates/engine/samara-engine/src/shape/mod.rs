@@ -126,12 +126,15 @@ fn double_tree_depth(others: usize) -> usize {
 
 /// The setting for the paths of messages.
 #[cfg(feature = "config")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShapeSetting {
     /// From each member to its successor.
     Ring,
     /// From the origin to everybody.
+    #[default]
     Direct,
     /// A pipelined binary tree below each origin.
     BinaryTree,

@@ -100,7 +100,7 @@ fn command_line_can_set_any_key() {
     let run = load("peerdas", &set("run.0.label", "First"), &[], None).unwrap();
     assert_eq!(run.scenario.runs[0].label, "First");
     let inside = load("peerdas", &set("run.0.set.\"protocol.degree\"", "7"), &[], None).unwrap();
-    assert_eq!(inside.points[0].scenario.part::<Parameters>().degree, Some(7));
+    assert_eq!(inside.points[0].scenario.part::<Parameters>().config.mesh.d, 7);
     for wrong in ["nodes", "", "network..nodes", "network nodes"] {
         let error = load("peerdas", &set(wrong, "5"), &[], None).unwrap_err().to_string();
         assert!(error.contains("expected section.key, for example network.nodes"), "{error}");
@@ -584,7 +584,11 @@ fn numbers_can_be_names_and_texts() {
     let set =
         |key: &str, value: &str| load("peerdas", &[(key.to_owned(), value.to_owned())], &[], None).unwrap();
     for (text, version) in [("1.0", Version::V1_0), ("1.1", Version::V1_1), ("\"1.1\"", Version::V1_1)] {
-        assert_eq!(set("protocol.version", text).scenario.part::<Parameters>().version, version, "{text}");
+        assert_eq!(
+            set("protocol.version", text).scenario.part::<Parameters>().config.version,
+            version,
+            "{text}"
+        );
     }
     assert_eq!(set("scenario.title", "2026").scenario.scenario.title, "2026");
     // The same applies to files and to the values of a sweep.
@@ -594,12 +598,12 @@ fn numbers_can_be_names_and_texts() {
     );
     let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
     let versions: Vec<Version> =
-        loaded.points.iter().map(|point| point.scenario.part::<Parameters>().version).collect();
+        loaded.points.iter().map(|point| point.scenario.part::<Parameters>().config.version).collect();
     assert_eq!(versions, [Version::V1_0, Version::V1_1]);
     let axes = vec![parse_axis("protocol.version=1.1,1.2").unwrap()];
     let swept =
         load_source("x", HEAD, Inputs::default(), &Overrides { axes, ..Overrides::default() }).unwrap();
-    assert_eq!(swept.points[0].scenario.part::<Parameters>().version, Version::V1_1);
+    assert_eq!(swept.points[0].scenario.part::<Parameters>().config.version, Version::V1_1);
     // The same number in a run and on the command line is not a conflict, in any notation.
     let both = Overrides {
         set: vec![("protocol.version".to_owned(), "\"1.0\"".to_owned())],

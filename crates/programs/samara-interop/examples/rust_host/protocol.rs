@@ -75,7 +75,7 @@ impl Protocol {
             found => return refuse("version", &found, "1.2 or 1.3"),
         }
         let mut keys = keys.clone();
-        keys.remove("kind");
+        keys.shift_remove("kind");
         let written: Parameters =
             serde_json::from_value(Value::Object(keys)).map_err(|error| format!("protocol: {error}"))?;
         Ok(Self { config: written.build(None), queue: written.queue.unwrap_or(QUEUE) })

@@ -91,7 +91,7 @@ impl NodeConfig {
             limits: Limits::with_frame_bytes(engine.max_rpc_bytes),
             report_sent: true,
             report_frames: self.trace.is_some(),
-            protocols: offered(self.gossipsub.version),
+            protocols: offered(self.gossipsub.config.version),
             ..Options::default()
         };
         let options = if self.network.limit { options } else { Options { uplink: None, ..options } };
@@ -186,7 +186,8 @@ impl NodeConfig {
         config.deliver_own = true;
         config.trace = self.trace.is_some();
         config.validate().map_err(|error| {
-            let key = format!("gossipsub.{}", key_of(&error.field).unwrap_or(&error.field));
+            let key = key_of(&error.field).unwrap_or_else(|| error.field.to_string());
+            let key = format!("gossipsub.{key}");
             (key, format!("found {}; expected {}", error.found, expected_of(&error)))
         })?;
         Ok(config)

@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use samara_engine::units::{Share, Size, Span};
-use samara_engine::{Shape, parameters};
+use samara_engine::settings::{Form, Overlay, Section, Settings};
+use samara_engine::units::{Size, Span};
+use samara_engine::{Shape, section};
 use samara_mix::{Config, Group, Parameters, Reconnect, ResultShape};
-use samara_net::mix::{Contact, GatewayOptions, Identity, Options, Windows};
+use samara_net::mix::{Contact, GatewayOptions, Identity, Options};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Wrong, check, is_loopback};
@@ -60,74 +61,28 @@ pub struct Mix {
     pub name: Option<String>,
 }
 
-parameters! {
+/// The limits of senders at a gateway.
+pub type Senders = Overlay<SendersConfig>;
+
+section! {
     /// The limits of senders at a gateway, and deviations from their defaults. The address of a
     /// sender is an IPv4 address, or the /64 of an IPv6 address.
-    Senders for GatewayOptions {} and {
-        /// Minimum number of different senders in a batch.
-        senders_min: u32 => senders_min;
-        /// Maximum share of a batch that one sender may fill: whole percents.
-        sender_share: Share => sender_share_percent via percent;
-        /// Time that a round waits for enough senders after its first payload. Afterwards it fails.
-        hold: Span => hold via Span::duration;
-        /// True to fill batches with random contents, false for void slots.
-        dummies: bool => dummies;
+    #[derive(Clone, Debug, Default)]
+    pub struct SendersConfig {
+        /// The options of the gateway.
+        options: GatewayOptions => ..,
         /// Maximum number of senders that the node shares secrets with. Beyond it, the sender that
         /// has been unused for the longest time leaves.
-        senders_max: usize;
-        connections_max: usize => connections_max;
-        connections_per_address_max: usize => connections_per_address_max;
-        /// Maximum number of concurrent calls of a connection.
-        calls_max: u32 => calls_max;
-        /// Time without a call after which a connection is closed.
-        idle_timeout: Span => idle_timeout via Span::duration;
-        /// Bytes that a sender may have in flight to this node; 0 for adaptive windows.
-        window: Size => windows via windows;
-        /// Time within which the payloads of a call must arrive.
-        receive_timeout: Span => receive_timeout via Span::duration;
-        /// Time within which a sender must take each part of an answer.
-        send_timeout: Span => send_timeout via Span::duration;
-        /// Maximum bytes a second of announcements and results, in KiB, to one address.
-        answers_per_address: Size => answers_per_address_kib via kib;
-        /// Maximum bytes of payloads in calls that have not ended, in KiB, of all senders.
-        waiting: Size => waiting_kib via kib;
-        /// Maximum bytes of payloads in calls that have not ended, in KiB, of one address.
-        waiting_per_address: Size => waiting_per_address_kib via kib;
-        /// Maximum number of registrations of one certificate within a minute.
-        registrations_per_minute_max: u32 => registrations_per_minute_max;
-        /// Maximum number of registrations of one address within a minute.
-        registrations_per_minute_per_address_max: u32 => registrations_per_minute_per_address_max;
-        /// Minimum time between two announcements to a sender.
-        announce_interval: Span => announce_interval via Span::duration;
-        /// Number of the last rounds whose results the node keeps.
-        results_max: usize => results_max;
-        /// Maximum number of requests that wait for the end of a round.
-        waiters_max: usize => waiters_max;
+        pub senders_max: Option<usize> => senders_max,
     }
 }
 
-impl Senders {
+impl Section for SendersConfig {}
+
+impl SendersConfig {
     /// Returns the options of a gateway with this address.
     pub fn options(&self, listen: SocketAddr) -> GatewayOptions {
-        let mut options = GatewayOptions::new(listen);
-        self.set(&mut options);
-        options
-    }
-}
-
-fn percent(share: Share) -> u32 {
-    (share.fraction() * 100.0).round() as u32
-}
-
-fn kib(size: Size) -> u32 {
-    u32::try_from(size.bytes() / 1024).unwrap_or(u32::MAX)
-}
-
-/// Returns windows of this size for each call and connection, or adaptive ones for 0.
-fn windows(size: Size) -> Windows {
-    match u32::try_from(size.bytes()).unwrap_or(u32::MAX) {
-        0 => Windows::Adaptive,
-        bytes => Windows::Fixed { stream: bytes, connection: bytes },
+        GatewayOptions { listen, ..self.options.clone() }
     }
 }
 
@@ -224,7 +179,7 @@ impl CheckedMix {
             gateway.fill = fill.duration();
         }
         if let Some(window) = window {
-            options.windows = windows(*window);
+            window.put(&mut options.windows);
         }
         let is_scheduler = options.number() == Some(self.pool.len() as u32);
         if options.number().is_some() && is_scheduler != (*role == Role::Scheduler) {
@@ -237,7 +192,7 @@ impl CheckedMix {
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),
-                field => match Senders::key_of(field) {
+                field => match SendersConfig::key_of(field) {
                     Some(key) => format!("senders.{key}"),
                     None => format!("protocol.{field}"),
                 },

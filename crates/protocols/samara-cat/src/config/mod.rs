@@ -11,101 +11,102 @@ use samara_engine::PeerIdentity;
 pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
+#[cfg(feature = "config")]
+use samara_engine::units::{Size, Span};
 
 use crate::pool::PoolConfig;
 use crate::wire::KeyList;
 
 #[cfg(feature = "config")]
-pub use parameters::{Parameters, key_of};
+pub use parameters::{FileConfig, Parameters, key_of};
 pub use preset::Preset;
 
-/// Configuration of a node. Start from a [`Preset`]; [`Config::default`] is [`Preset::Cat`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The protocols that the node speaks, in order of preference. Two nodes agree on one when
-    /// their link comes up ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)). Without an
-    /// agreement, it is the first of these.
-    pub protocols: Vec<Protocol>,
-    pub pool: PoolConfig,
+samara_engine::settings! {
+    /// Configuration of a node. Start from a [`Preset`]; [`Config::default`] is [`Preset::Cat`].
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config {
+        /// The protocols that the node speaks, in order of preference. Two nodes agree on one when
+        /// their link comes up ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)). Without an
+        /// agreement, it is the first of these.
+        pub protocols: Vec<Protocol>,
+        pub pool: PoolConfig => ..,
 
-    // ---- bodies ----
-    /// The peers that get unrequested copies of transactions submitted to this node.
-    pub push: Recipients,
-    /// The peers that get unrequested copies of other nodes' transactions. [`Recipients::Some`]
-    /// forms neighbourhoods.
-    pub forward: Recipients,
-    /// Whether other nodes' transactions are forwarded to peers that know neither announcements nor
-    /// requests.
-    pub bridge: bool,
-    /// Whether a queued body is withdrawn once the peer turns out to have it. A pool that looks up
-    /// who has a transaction at the moment of sending does exactly that.
-    pub withdraw: bool,
-    /// Whether the node accepts unrequested bodies. If not, it only records that the sender has the
-    /// transaction.
-    pub take_unrequested: bool,
+        /// The peers that get unrequested copies of transactions submitted to this node: "all",
+        /// "nobody", or a number of peers.
+        pub push: Recipients => push,
+        /// The peers that get unrequested copies of other nodes' transactions. A number forms
+        /// neighbourhoods.
+        pub forward: Recipients => forward,
+        /// Whether other nodes' transactions are forwarded to peers that know neither announcements nor
+        /// requests.
+        pub bridge: bool,
+        /// Whether a queued body is withdrawn once the peer turns out to have it. A pool that looks up
+        /// who has a transaction at the moment of sending does exactly that.
+        pub withdraw: bool => withdraw,
+        /// Whether the node accepts unrequested bodies. If not, it only records that the sender has the
+        /// transaction.
+        pub take_unrequested: bool => take_unrequested,
 
-    // ---- announcements ----
-    /// The peers that get announcements of new transactions.
-    pub announce: Announce,
-    pub sticky: Sticky,
-    /// Whether transactions submitted to this node are announced to peers that do not get them
-    /// unrequested.
-    pub announce_own: bool,
-    /// Whether a duplicate is announced again, to peers not yet known to have it.
-    pub announce_duplicates: bool,
-    /// Whether a peer counts as having a transaction once this node has announced it to the peer.
-    pub announced_is_seen: bool,
-    /// Whether announcements name the peer that pushed the transaction.
-    pub hint: Hint,
-    /// The measure against simultaneous announcements by all nodes.
-    pub jitter: Jitter,
-    /// Time for which announcements are collected for one frame; zero sends each at once, in a
-    /// frame of its own.
-    pub coalesce: Duration,
-    /// The transactions that are small enough to be sent instead of announced, to peers that speak
-    /// [`Protocol::Extended`]. Only if announcements share frames ([`coalesce`](Self::coalesce)).
-    pub inline: Inline,
+        /// The peers that get announcements of new transactions.
+        pub announce: Announce => announce,
+        pub sticky: Sticky => ..,
+        /// Whether transactions submitted to this node are announced to peers that do not get them
+        /// unrequested.
+        pub announce_own: bool,
+        /// Whether a duplicate is announced again, to peers not yet known to have it.
+        pub announce_duplicates: bool,
+        /// Whether a peer counts as having a transaction once this node has announced it to the peer.
+        pub announced_is_seen: bool,
+        /// Maximum wait for a push that an announcement predicts: announcements name the peer that
+        /// pushed the transaction, and peers that expect the same push do not request it. 0 for no
+        /// such hint.
+        pub hint: Hint => hint as Span,
+        /// Maximum random delay of an announcement, against simultaneous ones by all nodes; 0 for none.
+        /// Nothing else is delayed.
+        pub jitter: Jitter => jitter as Span,
+        /// Time for which announcements are collected for one frame; 0 sends each at once, in a frame of
+        /// its own.
+        pub coalesce: Duration => coalesce as Span,
+        /// Maximum size of transactions that are sent instead of announced, to peers that speak
+        /// [`Protocol::Extended`]; 0 for none. By default, our pool does so if it takes fewer bytes. Only if
+        /// announcements share frames (`coalesce`).
+        pub inline: Inline => inline as Size,
 
-    // ---- requests ----
-    pub requests: Requests,
-    /// Whether a request for a missing transaction is answered, if the peer understands the answer.
-    pub not_found: bool,
+        pub requests: Requests => ..,
+        /// Whether a request for a missing transaction is answered, if the peer understands the answer.
+        pub not_found: bool => not_found,
 
-    // ---- links ----
-    /// Whether the whole pool is announced to a new peer. A flooding pool sends all of it.
-    pub sync: bool,
-    /// Whether the node forgets a peer's keys when the peer disconnects. If not, it forgets them
-    /// when the peer returns, as if it were a new peer.
-    pub forget_on_disconnect: bool,
-    /// Maximum number of blocks by which a peer may lag behind and still get bodies and
-    /// announcements (`peerHeightDiff`). Heights are set by
-    /// [`Command::PeerHeight`](crate::Command::PeerHeight); a peer of unknown height counts as up
-    /// to date.
-    pub height_lag_max: Option<u64>,
-    /// Peers that the operator wants to stay connected to (`persistent_peers`).
-    pub persistent: Vec<PeerIdentity>,
+        /// Whether the whole pool is announced to a new peer. A flooding pool sends all of it.
+        pub sync: bool => sync,
+        /// Whether the node forgets a peer's keys when the peer disconnects. If not, it forgets them
+        /// when the peer returns, as if it were a new peer.
+        pub forget_on_disconnect: bool,
+        /// Maximum number of blocks by which a peer may lag behind and still get bodies and
+        /// announcements (`peerHeightDiff`). Heights are set by
+        /// [`Command::PeerHeight`](crate::Command::PeerHeight); a peer of unknown height counts as up
+        /// to date.
+        pub height_lag_max: Option<u64>,
+        /// Peers that the operator wants to stay connected to (`persistent_peers`).
+        pub persistent: Vec<PeerIdentity>,
 
-    // ---- per-sender order, and the work that the ADR leaves open ----
-    /// Requests in the order of the senders' sequence numbers.
-    pub sequences: Option<Sequences>,
-    pub bundles: Option<Bundles>,
-    /// Proposed blocks, sent as lists of keys.
-    pub compact_blocks: Option<CompactBlocks>,
+        /// Requests in the order of the senders' sequence numbers.
+        pub sequences: Option<Sequences>,
+        pub bundles: Option<Bundles>,
+        /// Proposed blocks, sent as lists of keys.
+        pub compact_blocks: Option<CompactBlocks>,
 
-    // ---- limits ----
-    /// Limits on the state and the work that peers can cause.
-    pub limits: Limits,
-    /// Whether a peer that breaks the rules is disconnected. The violation is an event in any case.
-    pub disconnect_misbehaving: bool,
+        /// Limits on the state and the work that peers can cause.
+        pub limits: Limits => ..,
+        /// Whether a peer that breaks the rules is disconnected. The violation is an event in any case.
+        pub disconnect_misbehaving: bool => disconnect_misbehaving,
 
-    // ---- sending ----
-    /// Queues, and their assignment to the channels of a multiplexed connection.
-    pub sending: Sending,
+        /// Queues, and their assignment to the channels of a multiplexed connection.
+        pub sending: Sending,
 
-    // ---- reported events ----
-    /// Whether every duplicate is reported as an [`Event::Duplicate`](crate::Event::Duplicate).
-    pub report_duplicates: bool,
-    pub report_requests: bool,
+        /// Whether every duplicate is reported as an [`Event::Duplicate`](crate::Event::Duplicate).
+        pub report_duplicates: bool,
+        pub report_requests: bool,
+    }
 }
 
 /// The peers that get a transaction unrequested. Peers known to have it never do.
@@ -137,13 +138,16 @@ samara_engine::names! {
     }
 }
 
-/// Number of peers that [`Announce::Sticky`] chooses for a signer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sticky {
-    /// Regular peers (`maxSeenTxBroadcast`).
-    pub peers: usize,
-    /// Additional persistent peers (`MaxPersistentStickyPeers`).
-    pub persistent: usize,
+samara_engine::settings! {
+    /// Number of peers that [`Announce::Sticky`] chooses for a signer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Sticky {
+        /// Number of regular peers that get announcements, if these are sticky peers
+        /// (`maxSeenTxBroadcast`).
+        pub peers: usize => sticky_peers,
+        /// Additional persistent peers (`MaxPersistentStickyPeers`).
+        pub persistent: usize,
+    }
 }
 
 /// Whether announcements name the peer that pushed the transaction unrequested. A receiver that is
@@ -227,57 +231,62 @@ pub struct CompactBlocks {
     pub patience: Duration,
 }
 
-/// Limits on the state and the work that peers can cause. Input beyond a limit is ignored and
-/// counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum number of keys per peer recorded as present at the peer (`seenPerPeerLimit`).
-    pub keys_per_peer: usize,
-    /// Maximum number of keys per peer that the peer announced and this node lacks.
-    pub unknown_per_peer: usize,
-    /// Total number of keys with any state in the protocol beyond which announcements from peers
-    /// are ignored. Complete transactions are limited by the pool.
-    pub keys: usize,
-    /// Time for which the node remembers who has a transaction that it lacks.
-    pub seen_ttl: Duration,
-    pub txs_per_frame: usize,
-    /// Maximum size in bytes, for each peer, of the frames that wait while its receive loop sleeps.
-    /// Counts bytes on the wire.
-    pub waiting_bytes: usize,
-    /// Number of times in a row that a peer gets a transaction it already has when it asks again.
-    /// Each answer to a first request earns one more.
-    pub repeated_answers: u32,
-    /// Number of a peer's transactions that the application may reject before it counts as
-    /// misbehaviour; 0 for no limit.
-    pub invalid_bodies: u32,
+samara_engine::settings! {
+    /// Limits on the state and the work that peers can cause. Input beyond a limit is ignored and
+    /// counted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Maximum number of keys per peer recorded as present at the peer (`seenPerPeerLimit`).
+        pub keys_per_peer: usize => keys_per_peer,
+        /// Maximum number of keys per peer that the peer announced and this node lacks.
+        pub unknown_per_peer: usize => unknown_per_peer,
+        /// Total number of keys with any state in the protocol beyond which announcements from peers
+        /// are ignored. Complete transactions are limited by the pool.
+        pub keys: usize => keys,
+        /// Time for which the node remembers who has a transaction that it lacks.
+        pub seen_ttl: Duration,
+        pub txs_per_frame: usize,
+        /// Maximum size in bytes, for each peer, of the frames that wait while its receive loop sleeps.
+        /// Counts bytes on the wire.
+        pub waiting_bytes: usize,
+        /// Number of times in a row that a peer gets a transaction it already has when it asks again.
+        /// Each answer to a first request earns one more.
+        pub repeated_answers: u32,
+        /// Number of a peer's transactions that the application may reject before it counts as
+        /// misbehaviour; 0 for no limit.
+        pub invalid_bodies: u32,
+    }
 }
 
-/// How transactions are requested. There is never more than one live request for a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requests {
-    /// The time to wait for an answer before asking another peer.
-    pub timeout: Timeout,
-    /// The time after that within which an answer still counts as one
-    /// (`defaultGlobalRequestTimeout`).
-    pub stale: Duration,
-    /// Whether the node checks at a timeout if the transaction has arrived from elsewhere. No
-    /// generation of celestia-core does: if answers take longer than the timeout, the same
-    /// transaction arrives again and again until a block includes it.
-    pub check_presence: bool,
-    /// Whether an answer after its timeout also ends the request to the next peer, although that
-    /// request keeps waiting for its own timeout (`MarkReceived` until 2026).
-    pub late_answer_ends: bool,
-    /// Whether a peer that let a request time out no longer counts as having the transaction (since
-    /// 2026).
-    pub forget_unresponsive: bool,
-    pub choice: Choice,
-    /// Maximum number of simultaneous requests to one peer, including those that timed out and are
-    /// still remembered (`maxRequestsPerPeer`). Further requests wait, and leave as soon as an
-    /// earlier one ends for any reason: an answer, a block, a copy from another peer.
-    pub per_peer_max: usize,
-    /// Demotion of peers that do not deliver the transactions they announce. `None`: the first
-    /// announcer is always asked first.
-    pub standing: Option<Standing>,
+samara_engine::settings! {
+    /// How transactions are requested. There is never more than one live request for a transaction.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Requests {
+        /// The time to wait for an answer before asking another peer: a time, or "adaptive".
+        pub timeout: Timeout => timeout,
+        /// The time after that within which an answer still counts as one
+        /// (`defaultGlobalRequestTimeout`).
+        pub stale: Duration,
+        /// Whether the node checks at a timeout if the transaction has arrived from elsewhere. No
+        /// generation of celestia-core does: if answers take longer than the timeout, the same
+        /// transaction arrives again and again until a block includes it.
+        pub check_presence: bool => check_presence,
+        /// Whether an answer after its timeout also ends the request to the next peer, although that
+        /// request keeps waiting for its own timeout (`MarkReceived` until 2026).
+        pub late_answer_ends: bool,
+        /// Whether a peer that let a request time out no longer counts as having the transaction (since
+        /// 2026).
+        pub forget_unresponsive: bool,
+        /// The peer to ask next.
+        pub choice: Choice => choice,
+        /// Maximum number of simultaneous requests to one peer, including those that timed out and are
+        /// still remembered (`maxRequestsPerPeer`). Further requests wait, and leave as soon as an
+        /// earlier one ends for any reason: an answer, a block, a copy from another peer.
+        pub per_peer_max: usize => requests_per_peer,
+        /// Demotion of peers that do not deliver the transactions they announce. `None`: the first
+        /// announcer is always asked first.
+        pub standing: Option<Standing>,
+    }
 }
 
 /// Demotion of peers that do not deliver the transactions they announce.

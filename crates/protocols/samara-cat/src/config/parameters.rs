@@ -1,99 +1,44 @@
-//! The parameters of the pools in a configuration file: a preset and the deviations from it.
+//! The section of a file with the parameters of a pool: a preset, and the keys that differ from it.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use samara_engine::parameters;
+use samara_engine::settings::{Form, Given, Overlay, Section, Settings};
 use samara_engine::units::{Size, Span, deserialize_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{
-    Announce, Bundles, Choice, CompactBlocks, Config, Hint, Inline, Jitter, Preset, Recipients, Timeout,
-};
-use crate::pool::Order;
+use super::{Announce, Bundles, CompactBlocks, Config, Hint, Inline, Jitter, Preset, Recipients, Timeout};
 
-parameters! {
+/// The parameters of the transaction pools in a file.
+pub type Parameters = Overlay<FileConfig>;
+
+samara_engine::section! {
     /// Parameters of the transaction pools: a preset and the deviations from it.
-    Parameters for Config {
+    #[derive(Clone, Debug)]
+    pub struct FileConfig {
         /// The preset for all values not set here.
-        preset: Preset,
-    } and {
-        /// The peers that get unrequested copies of transactions submitted to this node: "all",
-        /// "nobody", or a number of peers.
-        push: Recipients => push;
-        /// The peers that get unrequested copies of other nodes' transactions. A number forms
-        /// neighbourhoods.
-        forward: Recipients => forward;
-        /// Whether queued bodies are withdrawn once the peer turns out to have them.
-        withdraw: bool => withdraw;
-        /// Whether nodes accept bodies that they did not request.
-        take_unrequested: bool => take_unrequested;
-        /// The peers that get announcements of new transactions.
-        announce: Announce => announce;
-        /// Number of peers that get announcements, if these are sticky peers.
-        sticky_peers: usize => sticky.peers;
-        /// Time for which announcements are collected for one frame; 0 sends each at once.
-        coalesce: Span => coalesce via Span::duration;
-        /// Maximum size of transactions that are sent instead of announced, to peers that
-        /// understand it; 0 for none. By default, our pool does so if it takes fewer bytes.
-        inline: Size;
-        /// Maximum random delay of an announcement; 0 for none. Nothing else is delayed.
-        jitter: Span;
-        /// Maximum wait for a push that an announcement predicts: announcements name the peer that
-        /// pushed the transaction, and peers that expect the same push do not request it. 0 for no
-        /// such hint.
-        hint: Span;
-        /// Time to wait for an answer before asking another peer: a time, or "adaptive".
-        timeout: Timeout => requests.timeout;
-        /// Whether nodes check at a timeout if the transaction has arrived from elsewhere.
-        check_presence: bool => requests.check_presence;
-        /// The peer to ask next.
-        choice: Choice => requests.choice;
-        /// Maximum number of simultaneous requests to one peer.
-        requests_per_peer: usize => requests.per_peer_max;
-        /// Whether requests for missing transactions are answered.
-        not_found: bool => not_found;
-        /// Whether the whole pool is announced to a new peer.
-        sync: bool => sync;
+        pub preset: Preset => preset,
+        /// The configuration of the engine, apart from bundles and blocks.
+        pub config: Config => ..,
         /// Time for which own transactions are collected into a bundle under one key; 0 for no
         /// bundles.
-        bundle_window: Span;
+        pub bundle_window: Option<Span> => bundle_window,
         /// Maximum number of transactions in a bundle (default 64).
-        bundle_txs: usize;
+        pub bundle_txs: Option<usize> => bundle_txs,
         /// Whether proposed blocks are sent as lists of keys, which needs `pool.consensus`.
-        compact_blocks: bool;
-        /// Maximum number of transactions in a pool.
-        capacity_txs: usize => pool.capacity_txs;
-        /// Maximum total size of the transactions in a pool.
-        capacity: Size => pool.capacity_bytes via Size::bytes;
-        /// Number of blocks after which a transaction expires; 0 for never.
-        ttl_blocks: u64 => pool.ttl_blocks;
-        /// Time after which a transaction expires; 0 for never.
-        ttl: Span => pool.ttl via Span::duration;
-        /// Maximum number of keys in the cache of rejected and committed transactions.
-        cache: usize => pool.cache_size;
-        /// The order in which transactions are reaped and evicted.
-        order: Order => pool.order;
-        /// Maximum number of keys per peer recorded as present at the peer.
-        keys_per_peer: usize => limits.keys_per_peer;
-        /// Maximum number of keys per peer that the peer announced and the node lacks.
-        unknown_per_peer: usize => limits.unknown_per_peer;
-        /// Maximum number of keys with any state in the protocol.
-        keys: usize => limits.keys;
-        /// Whether peers that break the rules are disconnected.
-        disconnect_misbehaving: bool => disconnect_misbehaving;
+        pub compact_blocks: Option<bool> => compact_blocks,
     }
 }
 
 /// Returns the key of [`Parameters`] that sets a field of [`Config`], given the name in
 /// [`ConfigError`](super::ConfigError).
-pub fn key_of(field: &str) -> Option<&'static str> {
-    Parameters::key_of(field).or(match field {
-        "bundles.txs_max" => Some("bundle_txs"),
-        "bundles.window" => Some("bundle_window"),
+pub fn key_of(field: &str) -> Option<String> {
+    Config::key_of(field).or(match field {
+        "bundles.txs_max" => Some("bundle_txs".to_owned()),
+        "bundles.window" => Some("bundle_window".to_owned()),
         _ => None,
     })
 }
@@ -105,29 +50,37 @@ const BUNDLE_BYTES: usize = 256 * 1024;
 /// Number of compact blocks kept.
 const BLOCKS_KEPT: usize = 4;
 
-impl Parameters {
+impl From<Preset> for FileConfig {
+    fn from(preset: Preset) -> Self {
+        Self { preset, config: preset.config(), bundle_window: None, bundle_txs: None, compact_blocks: None }
+    }
+}
+
+impl Default for FileConfig {
+    fn default() -> Self {
+        Preset::default().into()
+    }
+}
+
+impl Section for FileConfig {
+    const WRITTEN: &'static [&'static str] = &["preset"];
+
+    fn apply_preset(&mut self) {
+        *self = self.preset.into();
+    }
+
+    fn settle(&mut self, given: &Given) {
+        if given.has("sticky_peers") && !given.has("announce") {
+            self.config.announce = Announce::Sticky;
+        }
+    }
+}
+
+impl FileConfig {
     /// Returns the engine's configuration. `consensus` is the time between proposal and commit of a
     /// block.
     pub fn build(&self, consensus: Duration) -> Config {
-        let mut config = self.preset.config();
-        self.set(&mut config);
-        if self.announce.is_none() && self.sticky_peers.is_some() {
-            config.announce = Announce::Sticky;
-        }
-        if let Some(most) = self.inline.map(Size::bytes) {
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            config.inline = if most == 0 { Inline::Never } else { Inline::UpTo(most) };
-        }
-        if let Some(max) = self.jitter.map(Span::duration) {
-            config.jitter = if max.is_zero() { Jitter::None } else { Jitter::Timer { max } };
-        }
-        if let Some(wait) = self.hint.map(Span::duration) {
-            config.hint = match config.hint {
-                _ if wait.is_zero() => Hint::None,
-                Hint::From { .. } => Hint::From { wait },
-                Hint::None | Hint::Short { .. } => Hint::Short { wait_max: wait },
-            };
-        }
+        let mut config = self.config.clone();
         if let Some(window) = self.bundle_window.map(Span::duration) {
             let txs_max = self.bundle_txs.unwrap_or(BUNDLE_TXS);
             config.bundles =
@@ -137,6 +90,52 @@ impl Parameters {
             config.compact_blocks = on.then_some(CompactBlocks { kept: BLOCKS_KEPT, patience: consensus });
         }
         config
+    }
+}
+
+impl Form<Inline> for Size {
+    fn put(self, inline: &mut Inline) {
+        let most = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
+        *inline = if most == 0 { Inline::Never } else { Inline::UpTo(most) };
+    }
+
+    fn of(inline: &Inline) -> Self {
+        match inline {
+            Inline::UpTo(most) => Self::from_bytes(*most as u64),
+            Inline::Never | Inline::WhereItWins => Self::from_bytes(0),
+        }
+    }
+}
+
+impl Form<Jitter> for Span {
+    fn put(self, jitter: &mut Jitter) {
+        let max = self.duration();
+        *jitter = if max.is_zero() { Jitter::None } else { Jitter::Timer { max } };
+    }
+
+    fn of(jitter: &Jitter) -> Self {
+        match jitter {
+            Jitter::Timer { max } => Self::of(max),
+            Jitter::None | Jitter::Sleep { .. } => Self::default(),
+        }
+    }
+}
+
+impl Form<Hint> for Span {
+    fn put(self, hint: &mut Hint) {
+        let wait = self.duration();
+        *hint = match hint {
+            _ if wait.is_zero() => Hint::None,
+            Hint::From { .. } => Hint::From { wait },
+            Hint::None | Hint::Short { .. } => Hint::Short { wait_max: wait },
+        };
+    }
+
+    fn of(hint: &Hint) -> Self {
+        match hint {
+            Hint::None => Self::default(),
+            Hint::From { wait } | Hint::Short { wait_max: wait } => Self::of(wait),
+        }
     }
 }
 

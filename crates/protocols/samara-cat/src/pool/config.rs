@@ -4,42 +4,47 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "config")]
+use samara_engine::units::{Size, Span};
+
 use crate::Transaction;
 
-/// Settings of a pool. The defaults are those of `MempoolConfig` in celestia-core and CometBFT, in
-/// the order of CAT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolConfig {
-    /// Maximum number of transactions (`Size`, 5,000; at most 2^32 - 1 in any case). celestia-core
-    /// admits one more.
-    ///
-    /// The same number may additionally wait for a deferred verdict.
-    pub capacity_txs: usize,
-    /// Maximum total size of all transactions in bytes (`MaxTxsBytes`, 1 GiB). The same size may
-    /// additionally wait for a deferred verdict.
-    pub capacity_bytes: u64,
-    /// Maximum size of one transaction in bytes (`MaxTxBytes`, 1 MiB).
-    pub max_tx_bytes: usize,
-    /// Number of blocks after which a transaction expires; 0 for never (`TTLNumBlocks`, 0).
-    pub ttl_blocks: u64,
-    /// Time after which a transaction expires; zero for never (`TTLDuration`, 0).
-    pub ttl: Duration,
-    /// Maximum number of keys in the cache of rejected and committed transactions (`CacheSize`,
-    /// 10,000); 0 for no cache. The cache of evicted transactions has a fifth of this size.
-    pub cache_size: usize,
-    /// Whether the keys of invalid transactions are remembered (`KeepInvalidTxsInCache`, no; the
-    /// generation of 2026 always does). Those of committed transactions always are.
-    pub keep_invalid: bool,
-    /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of
-    /// celestia-core (2025): an application may reject a transaction for a gap in its sender's
-    /// sequence that is closed later. If not, it is rejected for as long as its key is remembered.
-    /// Committed transactions are rejected in either case, which the generation of 2026 leaves to
-    /// the application.
-    pub retry_invalid: bool,
-    /// Whether the transactions that a block leaves in the pool are checked again (`Recheck`, yes).
-    pub recheck: bool,
-    /// The order in which transactions are reaped and evicted.
-    pub order: Order,
+samara_engine::settings! {
+    /// Settings of a pool. The defaults are those of `MempoolConfig` in celestia-core and CometBFT, in
+    /// the order of CAT.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PoolConfig {
+        /// Maximum number of transactions (`Size`, 5,000; at most 2^32 - 1 in any case). celestia-core
+        /// admits one more.
+        ///
+        /// The same number may additionally wait for a deferred verdict.
+        pub capacity_txs: usize => capacity_txs,
+        /// Maximum total size of all transactions in bytes (`MaxTxsBytes`, 1 GiB). The same size may
+        /// additionally wait for a deferred verdict.
+        pub capacity_bytes: u64 => capacity as Size,
+        /// Maximum size of one transaction in bytes (`MaxTxBytes`, 1 MiB).
+        pub max_tx_bytes: usize,
+        /// Number of blocks after which a transaction expires; 0 for never (`TTLNumBlocks`, 0).
+        pub ttl_blocks: u64 => ttl_blocks,
+        /// Time after which a transaction expires; zero for never (`TTLDuration`, 0).
+        pub ttl: Duration => ttl as Span,
+        /// Maximum number of keys in the cache of rejected and committed transactions (`CacheSize`,
+        /// 10,000); 0 for no cache. The cache of evicted transactions has a fifth of this size.
+        pub cache_size: usize => cache,
+        /// Whether the keys of invalid transactions are remembered (`KeepInvalidTxsInCache`, no; the
+        /// generation of 2026 always does). Those of committed transactions always are.
+        pub keep_invalid: bool,
+        /// Whether a remembered invalid transaction may come again, as since `c6ce601e` of
+        /// celestia-core (2025): an application may reject a transaction for a gap in its sender's
+        /// sequence that is closed later. If not, it is rejected for as long as its key is remembered.
+        /// Committed transactions are rejected in either case, which the generation of 2026 leaves to
+        /// the application.
+        pub retry_invalid: bool,
+        /// Whether the transactions that a block leaves in the pool are checked again (`Recheck`, yes).
+        pub recheck: bool,
+        /// The order in which transactions are reaped and evicted.
+        pub order: Order => order,
+    }
 }
 
 impl Default for PoolConfig {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use samara_engine::outbox::{Dispatch, Schedule};
 
 use super::{
-    Answers, Authenticity, Config, GossipLimits, IDontWantConfig, LaneCapacity, LaneLayout, MeshParams,
-    MeshRules, SendingConfig, SubscriptionFilter, SubscriptionLimits, Withdraw,
+    Answers, Authenticity, Config, GossipLimits, HeartbeatOrder, IDontWantConfig, LaneCapacity, LaneLayout,
+    MeshParams, MeshRules, SendingConfig, SubscriptionFilter, SubscriptionLimits, Version, Withdraw,
 };
 use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;
@@ -24,6 +24,39 @@ const ETHEREUM_MAX_PAYLOAD: usize = 10 * MIB;
 /// `max_message_size`).
 const ETHEREUM_MAX_RPC: usize = 32 + ETHEREUM_MAX_PAYLOAD + ETHEREUM_MAX_PAYLOAD / 6 + 1024;
 
+/// Sets of parameters in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "config", derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema))]
+#[cfg_attr(feature = "config", serde(rename_all = "kebab-case"))]
+pub enum Preset {
+    /// The recommendations of the specifications.
+    Spec,
+    /// Ethereum's consensus layer.
+    #[default]
+    Ethereum,
+    /// The defaults of go-libp2p-pubsub.
+    GoLibp2pPubsub,
+    /// go-libp2p-pubsub 0.1.1 of August 2019; use with `version = "1.0"`.
+    #[cfg_attr(feature = "config", serde(rename = "go-libp2p-pubsub-0.1"))]
+    GoLibp2pPubsub01,
+    /// go-libp2p-pubsub 0.2.4 of December 2019; use with `version = "1.0"`.
+    #[cfg_attr(feature = "config", serde(rename = "go-libp2p-pubsub-0.2"))]
+    GoLibp2pPubsub02,
+}
+
+impl Preset {
+    /// Returns the configuration of this preset.
+    pub fn config(self) -> Config {
+        match self {
+            Self::Spec => Config::spec(),
+            Self::Ethereum => Config::ethereum(),
+            Self::GoLibp2pPubsub => Config::go_libp2p_pubsub(),
+            Self::GoLibp2pPubsub01 => Config::go_libp2p_pubsub_0_1(),
+            Self::GoLibp2pPubsub02 => Config::go_libp2p_pubsub_0_2(),
+        }
+    }
+}
+
 impl Config {
     /// The values that the specifications v1.0 to v1.2 recommend, with all savings of traffic
     /// turned on. Where the specifications give no values for scoring, the defaults of rust-libp2p
@@ -31,6 +64,7 @@ impl Config {
     /// see [`Authenticity::strict`] for real networks.
     pub fn spec() -> Self {
         Self {
+            version: Version::default(),
             mesh: MeshParams {
                 d: 6,
                 d_low: 4,
@@ -45,6 +79,7 @@ impl Config {
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_initial_delay: Duration::from_millis(100),
             heartbeat_spread: None,
+            heartbeat_order: HeartbeatOrder::Random,
             prune_backoff: Duration::from_secs(60),
             unsubscribe_backoff: Duration::from_secs(10),
             backoff_slack: Duration::from_secs(2),

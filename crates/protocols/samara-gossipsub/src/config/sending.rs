@@ -32,24 +32,26 @@ pub enum Answers {
     },
 }
 
-/// Queues, and the order in which they are drained.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SendingConfig {
-    /// Whether each link drains its own queue, or one order covers all links.
-    pub dispatch: Dispatch,
-    /// The assignment of frames to queues.
-    pub layout: LaneLayout,
-    /// Capacity for control messages, per peer. In the shared layout: for IDONTWANT and other
-    /// pending frames.
-    pub control: LaneCapacity,
-    /// Capacity for own messages. In the shared layout: for everything but IDONTWANT.
-    pub publish: LaneCapacity,
-    /// Capacity for forwarded messages.
-    pub forward: LaneCapacity,
-    /// Capacity for answers to IWANT.
-    pub answer: LaneCapacity,
-    /// Maximum time for which schedules that prefer first copies can hold back a copy.
-    pub patience: Duration,
+samara_engine::settings! {
+    /// Queues, and the order in which they are drained.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SendingConfig {
+        /// Whether each link drains its own queue, or one order covers all links.
+        pub dispatch: Dispatch => dispatch,
+        /// The assignment of frames to queues.
+        pub layout: LaneLayout,
+        /// Capacity for control messages, per peer. In the shared layout: for IDONTWANT and other
+        /// pending frames.
+        pub control: LaneCapacity,
+        /// Capacity for own messages. In the shared layout: for everything but IDONTWANT.
+        pub publish: LaneCapacity,
+        /// Capacity for forwarded messages.
+        pub forward: LaneCapacity,
+        /// Capacity for answers to IWANT.
+        pub answer: LaneCapacity,
+        /// Maximum time for which schedules that prefer first copies can hold back a copy.
+        pub patience: Duration,
+    }
 }
 
 /// The lane of each kind of frame.

@@ -2,7 +2,7 @@
 
 use samara_engine::config::{ConfigError, check};
 
-use super::{Config, LaneCapacity, MeshParams};
+use super::{Config, LaneCapacity, MeshParams, Spread};
 use crate::score::ParameterError;
 
 fn scored(prefix: &str, result: Result<(), ParameterError>) -> Result<(), ConfigError> {
@@ -66,7 +66,7 @@ impl Config {
         let expected = format!("64 to max_rpc_bytes = {}", self.max_rpc_bytes);
         let fits = (64..=self.max_rpc_bytes).contains(&self.max_control_bytes);
         check(fits, "max_control_bytes", self.max_control_bytes, expected)?;
-        if let Some(pull) = self.spread.as_ref().and_then(|spread| spread.pull.as_ref()) {
+        if let Some(pull) = self.spread.as_ref().and_then(Spread::pull) {
             // A request without a time would be repeated at once, for ever.
             check(!pull.retry.is_zero(), "spread.pull.retry", pull.retry, "more than 0")?;
             let copies = pull.hedge_copies;

@@ -27,7 +27,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 pub use bits::Bits;
-pub use config::{Asking, GROUP_TTL_HEARTBEATS, PartialConfig, PartialLimits};
+pub use config::{Asking, Exchange, GROUP_TTL_HEARTBEATS, PartialConfig, PartialLimits};
 pub use equal::EqualParts;
 
 use crate::rpc::{PartialMode, Topic};

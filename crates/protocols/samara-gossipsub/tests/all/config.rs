@@ -57,84 +57,118 @@ fn layouts_define_their_lanes() {
     );
 }
 
+/// Reads parameters from lines of a file.
+#[cfg(feature = "config")]
+fn parameters(lines: &str) -> samara_gossipsub::config::Parameters {
+    toml::from_str(lines).unwrap()
+}
+
 #[cfg(feature = "config")]
 #[test]
 fn answers_follow_withdrawal_and_the_longest_message() {
-    use samara_gossipsub::config::{AnswersKind, Parameters, Preset};
-
     const MIB: usize = 1 << 20;
-    let go = Parameters { preset: Preset::GoLibp2pPubsub, ..Parameters::default() };
-    let answers = |parameters: Parameters| parameters.build(None).answers;
+    let go = "preset = \"go-libp2p-pubsub\"\n";
+    let answers = |lines: &str| parameters(lines).build(None).answers;
     let one_frame = |bytes: usize| Answers::OneFrame { bytes_max: bytes + 1024 };
-    assert_eq!(answers(go.clone()), one_frame(MIB));
-    let message_max = Some(samara_engine::units::Size::from_bytes(10 << 20));
-    assert_eq!(answers(Parameters { message_max, ..go.clone() }), one_frame(10 * MIB));
-    let withdraws = Parameters { withdraw: Some(true), ..go };
-    assert_eq!(answers(withdraws.clone()), Answers::FramePerMessage);
-    assert_eq!(answers(Parameters { answers: Some(AnswersKind::OneFrame), ..withdraws }), one_frame(MIB));
-    assert_eq!(answers(Parameters::default()), Answers::FramePerMessage);
+    assert_eq!(answers(go), one_frame(MIB));
+    assert_eq!(answers(&format!("{go}message_max = \"10 MiB\"")), one_frame(10 * MIB));
+    let withdraws = format!("{go}withdraw = true\n");
+    assert_eq!(answers(&withdraws), Answers::FramePerMessage);
+    assert_eq!(answers(&format!("{withdraws}answers = \"one-frame\"")), one_frame(MIB));
+    assert_eq!(answers(""), Answers::FramePerMessage);
 }
 
 /// Without them, D_high of the preset is below D = 13, and D_low above D = 4.
 #[cfg(feature = "config")]
 #[test]
 fn the_sizes_of_a_mesh_move_with_its_degree() {
-    use samara_gossipsub::config::{Parameters, Preset, Version};
+    use samara_gossipsub::config::{Parameters, followers, settled};
 
     let all = |p: &Parameters| {
         let m = p.build(None).mesh;
         [m.d, m.d_low, m.d_high, m.d_lazy, m.d_score, m.d_out]
     };
-    let with = |preset, degree| Parameters { preset, degree: Some(degree), ..Parameters::default() };
+    let with = |preset: &str, degree: usize| format!("preset = \"{preset}\"\ndegree = {degree}\n");
+    let of = |preset, degree| all(&parameters(&with(preset, degree)));
     assert_eq!(all(&Parameters::default()), [8, 6, 12, 6, 4, 2]);
-    assert_eq!(all(&with(Preset::Ethereum, 8)), [8, 6, 12, 6, 4, 2]);
-    assert_eq!(all(&with(Preset::Ethereum, 4)), [4, 3, 6, 3, 2, 1]);
-    assert_eq!(all(&with(Preset::Ethereum, 12)), [12, 9, 18, 9, 6, 3]);
-    assert_eq!(all(&with(Preset::Ethereum, 13)), [13, 10, 20, 10, 7, 3]);
-    assert_eq!(all(&with(Preset::Spec, 3)), [3, 2, 6, 3, 2, 1]);
-    let presets = [
-        Preset::Spec,
-        Preset::Ethereum,
-        Preset::GoLibp2pPubsub,
-        Preset::GoLibp2pPubsub01,
-        Preset::GoLibp2pPubsub02,
-    ];
-    for preset in presets {
-        for version in [Version::V1_0, Version::V1_2] {
-            for degree in (1..200).chain([usize::MAX]) {
-                let parameters = Parameters { version, ..with(preset, degree) };
-                parameters
-                    .build(None)
-                    .validate()
-                    .unwrap_or_else(|error| panic!("{preset:?} {degree}: {error}"));
+    assert_eq!(of("ethereum", 8), [8, 6, 12, 6, 4, 2]);
+    assert_eq!(of("ethereum", 4), [4, 3, 6, 3, 2, 1]);
+    assert_eq!(of("ethereum", 12), [12, 9, 18, 9, 6, 3]);
+    assert_eq!(of("ethereum", 13), [13, 10, 20, 10, 7, 3]);
+    assert_eq!(of("spec", 3), [3, 2, 6, 3, 2, 1]);
+    for preset in ["spec", "ethereum", "go-libp2p-pubsub", "go-libp2p-pubsub-0.1", "go-libp2p-pubsub-0.2"] {
+        for version in ["1.0", "1.2"] {
+            for degree in (1..200).chain([i64::MAX as usize]) {
+                let lines = format!("{}version = \"{version}\"", with(preset, degree));
+                let config = parameters(&lines).build(None);
+                config.validate().unwrap_or_else(|error| panic!("{lines}: {error}"));
             }
         }
     }
-    let set = Parameters { degree_low: Some(5), degree_lazy: Some(7), ..with(Preset::Ethereum, 12) };
+    let set = parameters(&format!("{}degree_low = 5\ndegree_lazy = 7", with("ethereum", 12)));
     assert_eq!(all(&set), [12, 5, 18, 7, 6, 3], "keys that are set stay");
-    assert_eq!(set.followers(), [("degree_high", 18), ("degree_score", 6), ("degree_out", 3)]);
-    assert!(Parameters::default().followers().is_empty());
-    assert_eq!(Parameters::default().settled(), Parameters::default());
-    assert_eq!((all(&set.settled()), set.settled().degree_high), (all(&set), Some(18)));
-    let low = Parameters { degree_low: Some(2), ..Parameters::default() };
-    assert_eq!((all(&low), low.followers()), ([8, 2, 12, 6, 4, 1], vec![("degree_out", 1)]));
+    assert_eq!(followers(&set), [("degree_high", 18), ("degree_score", 6), ("degree_out", 3)]);
+    assert!(followers(&Parameters::default()).is_empty());
+    assert_eq!(settled(&Parameters::default()), Parameters::default());
+    let written = toml::to_string(&settled(&set)).unwrap();
+    assert!(written.contains("degree_high = 18") && parameters(&written) == settled(&set), "{written}");
+    let low = parameters("degree_low = 2");
+    assert_eq!((all(&low), followers(&low)), ([8, 2, 12, 6, 4, 1], vec![("degree_out", 1)]));
 }
 
 /// An error would name a key that nobody has set, or one that does not exist.
 #[cfg(feature = "config")]
 #[test]
 fn limits_without_a_key_follow_those_with_one() {
-    use samara_engine::units::Size;
-    use samara_gossipsub::config::Parameters;
-
-    let config = Parameters { history_length: Some(2), ..Parameters::default() }.build(None);
+    let short = parameters("history_length = 2");
+    let config = short.build(None);
     assert_eq!((config.history_gossip, config.validate()), (2, Ok(())));
-    let settled = Parameters { history_length: Some(2), ..Parameters::default() }.settled();
-    assert_eq!(settled.history_gossip, Some(2));
-    for bytes in [1, 1000, 1 << 20, 1 << 30, 1 << 40] {
-        let parameters = Parameters { message_max: Some(Size::from_bytes(bytes)), ..Parameters::default() };
-        parameters.build(None).validate().unwrap_or_else(|error| panic!("{bytes}: {error}"));
+    let written = toml::to_string(&samara_gossipsub::config::settled(&short)).unwrap();
+    assert!(written.contains("history_gossip = 2"), "{written}");
+    for bytes in [1_u64, 1000, 1 << 20, 1 << 30, 1 << 40] {
+        let config = parameters(&format!("message_max = \"{bytes} B\"")).build(None);
+        config.validate().unwrap_or_else(|error| panic!("{bytes}: {error}"));
     }
+}
+
+/// Every key that a file gives is written again, and nothing else but preset and version.
+#[cfg(feature = "config")]
+#[test]
+fn written_parameters_are_those_of_the_file() {
+    let lines = r#"preset = "spec"
+version = "1.1"
+degree = 7
+heartbeat = "1.5 s"
+idontwant_ttl = 5
+withdraw = false
+dispatch = "node"
+queue = 9
+message_max = "2 MiB"
+
+[spread]
+announce_nearest = 0
+
+[spread.pull]
+retry = "20 ms"
+
+[parts]
+asking = "everyone"
+frame_bytes = 1000
+"#;
+    let read = parameters(lines);
+    let written = toml::to_string(&read).unwrap();
+    let sorted = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(sorted(&written), sorted(lines));
+    assert_eq!(parameters(&written), read);
+    assert_eq!(parameters("[spread]").config.spread, Some(samara_gossipsub::config::Spread::default()));
+    assert_eq!(read.config.spread.as_ref().unwrap().announce, samara_gossipsub::config::Announce::Mesh);
+    assert_eq!((read.parts.relay_copies, read.parts.body_bytes_max), (0, 1000));
+    let wrong = |lines: &str| {
+        toml::from_str::<samara_gossipsub::config::Parameters>(lines).unwrap_err().message().to_owned()
+    };
+    assert!(wrong("degre = 7").starts_with("unknown field `degre`, expected one of `preset`"));
+    assert!(wrong("[spread]\npulls = 7").contains("unknown field `pulls`, expected one of `push_copies`"));
+    assert!(wrong("degree = 7\npreset = \"spec\"").contains("`preset` stands after keys"));
 }
 
 /// Returns the error message of a changed preset.

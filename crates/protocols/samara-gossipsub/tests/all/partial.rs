@@ -9,7 +9,7 @@ use bytes::Bytes;
 use samara_engine::testing::{Network, Path, World};
 use samara_engine::{Context, Engine, Input, NodeRng, Outbox, Purpose, Time, derive_seed};
 use samara_gossipsub::message_id::MessageIdFn;
-use samara_gossipsub::partial::{Asking, Bits, Content, EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::partial::{Asking, Bits, Content, EqualParts, Exchange, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{Message, MessageId, PartialMode, RpcFrame, Topic};
 use samara_gossipsub::score::{ScoreBreakdown, TopicScoreParams};
 use samara_gossipsub::{Acceptance, Config, Event, GossipSub};
@@ -49,10 +49,11 @@ fn config(mode: PartialMode, asking: Asking) -> Config {
         topics: BTreeMap::from([(topic(), mode)]),
     };
     let format = FormatHook::new(format);
-    let partial = match asking {
-        Asking::Everyone => PartialConfig::deployed(format),
-        Asking::One { .. } => PartialConfig { asking, ..PartialConfig::new(format) },
+    let exchange = match asking {
+        Asking::Everyone => Exchange::everyone(),
+        Asking::One => Exchange { patience: Duration::from_millis(250), ..Exchange::one() },
     };
+    let partial = PartialConfig { exchange, ..PartialConfig::new(format) };
     Config {
         partial: (mode != PartialMode::None).then(|| Arc::new(partial)),
         message_id: MessageIdFn::custom(|message| MessageId::new(&message.data[..8])),
@@ -64,7 +65,7 @@ fn config(mode: PartialMode, asking: Asking) -> Config {
     }
 }
 
-const ONE: Asking = Asking::One { patience: Duration::from_millis(250) };
+const ONE: Asking = Asking::One;
 
 /// A node whose application checks parts, publishes a group in full once it is complete, and takes
 /// the parts of full messages.
@@ -724,7 +725,7 @@ mod claims {
 
     fn node_of(format: PartialColumns, peers: usize) -> (Node, Vec<PeerId>) {
         let partial = PartialConfig {
-            asking: Asking::One { patience: PATIENCE },
+            exchange: Exchange { patience: PATIENCE, ..Exchange::one() },
             ..PartialConfig::new(FormatHook::new(format))
         };
         let mut config = Config { partial: Some(Arc::new(partial)), ..crate::common::plain() };

@@ -20,7 +20,7 @@ fn study() -> Spread {
         publish_to_all: false,
         announce: Announce::Mesh,
         announce_delay: Duration::ZERO,
-        pull: Some(Pull { retry: ms(200), add_round_trip: false, ..Pull::default() }),
+        pull: Pull { retry: ms(200), add_round_trip: false, ..Pull::default() },
         ..Spread::default()
     }
 }
@@ -131,8 +131,8 @@ fn a_message_that_arrived_is_not_requested_again() {
 #[test]
 fn a_peer_that_breaks_a_promise_is_parked_until_the_time_is_over() {
     let park_for = Duration::from_secs(2);
-    let pull = Pull { park_for, ..study().pull.unwrap() };
-    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    let pull = Pull { park_for, ..study().pull };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull, ..study() }), "t", 6, 6);
     node.rpc(peers[0], ihave("t", vec![id(&piece(9, 9, 0))]));
     wait(&mut node, ms(450));
     node.sent();
@@ -159,8 +159,8 @@ fn a_peer_that_breaks_a_promise_is_parked_until_the_time_is_over() {
 /// With room for one announcer, one that does not answer keeps no other out.
 #[test]
 fn an_announcer_that_did_not_answer_makes_room() {
-    let pull = Pull { offers_max: 1, ..study().pull.unwrap() };
-    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    let pull = Pull { offers_max: 1, ..study().pull };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull, ..study() }), "t", 6, 6);
     let wanted = id(&piece(9, 9, 0));
     node.rpc(peers[0], ihave("t", vec![wanted.clone()]));
     node.rpc(peers[1], ihave("t", vec![wanted.clone()]));
@@ -249,15 +249,15 @@ fn requests_without_a_time_are_refused() {
         (Pull { retry: Duration::ZERO, ..Pull::default() }, "spread.pull.retry"),
         (Pull { hedge_copies: 0, ..Pull::default() }, "spread.pull.hedge_copies"),
     ] {
-        let error = pieces(Spread { pull: Some(pull), ..study() }).validate().unwrap_err();
+        let error = pieces(Spread { pull, ..study() }).validate().unwrap_err();
         assert_eq!(error.field, field);
     }
 }
 
 #[test]
 fn the_last_pieces_are_requested_from_several_announcers() {
-    let pull = Pull { hedge_missing: 1, hedge_copies: 2, ..study().pull.unwrap() };
-    let (mut node, peers) = Node::on_topic(pieces(Spread { pull: Some(pull), ..study() }), "t", 6, 6);
+    let pull = Pull { hedge_missing: 1, hedge_copies: 2, ..study().pull };
+    let (mut node, peers) = Node::on_topic(pieces(Spread { pull, ..study() }), "t", 6, 6);
     let last = vec![id(&piece(2, 2, 1))];
     node.rpcs(&peers[..3], ihave("t", last.clone()));
     assert_eq!(node.sent().iwants().len(), 1);
@@ -346,7 +346,7 @@ fn a_peer_cannot_make_the_node_remember_more_offers_than_the_limits() {
     assert_eq!(node.engine.sizes().wanted, most);
     assert_eq!(node.engine.metrics().offers_ignored, 600 - most as u64);
     // Nor can many peers for one message.
-    let pull = study().pull.unwrap();
+    let pull = study().pull;
     let before = node.engine.metrics().offers_ignored;
     node.rpcs(&peers[1..], ihave("t", vec![id(&piece(2, 2, 1))]));
     assert_eq!(node.engine.metrics().offers_ignored - before, 19 - pull.offers_max as u64);

@@ -8,65 +8,67 @@ pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
 use samara_engine::shape::{Shape, Workload, choose};
+#[cfg(feature = "config")]
+use samara_engine::units::{Size, Span};
 
 #[cfg(feature = "config")]
-pub use parameters::Parameters;
+pub use parameters::{FileConfig, Parameters, key_of};
 
 #[cfg(feature = "config")]
 mod parameters;
 
 const MIB: u64 = 1 << 20;
 
-/// The configuration of a member. All members of a group need the same order and sizes. Start from
-/// a [`Preset`]; [`Config::default`] is [`Preset::Ring`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The group of this node. It ignores nodes of other groups.
-    pub group: u64,
-    /// Nodes that this node keeps dialling while there is no link to them. It dials members of its
-    /// view in any case.
-    pub seeds: Vec<PeerIdentity>,
-    /// Whether this node waits for other nodes instead of forming its first view alone.
-    pub needs_others: bool,
-    pub order: Order,
-    /// The shape along which messages travel. The coordinator decides for the whole view.
-    pub shape: ShapeChoice,
-    /// Handling of messages that are broadcast before there is a view.
-    pub early: Early,
+samara_engine::settings! {
+    /// The configuration of a member. All members of a group need the same order and sizes. Start from
+    /// a [`Preset`]; [`Config::default`] is [`Preset::Ring`].
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config {
+        /// The group of this node. It ignores nodes of other groups.
+        pub group: u64,
+        /// Nodes that this node keeps dialling while there is no link to them. It dials members of its
+        /// view in any case.
+        pub seeds: Vec<PeerIdentity>,
+        /// Whether this node waits for other nodes instead of forming its first view alone.
+        pub needs_others: bool,
+        pub order: Order,
+        /// The shape along which messages travel. The coordinator decides for the whole view.
+        pub shape: ShapeChoice,
+        /// Handling of messages that are broadcast before there is a view.
+        pub early: Early,
 
-    // ---- sizes ----
-    /// Longer messages travel in chunks of this size, so that forwarding begins before the last
-    /// byte has arrived.
-    pub chunk_bytes: usize,
-    /// Approximate size of a frame, which packs several units.
-    pub batch_bytes: usize,
-    pub message_bytes_max: usize,
-    pub members_max: usize,
+        /// Longer messages travel in chunks of this size, so that forwarding begins before the last
+        /// byte has arrived.
+        pub chunk_bytes: usize => chunk as Size,
+        /// Approximate size of a frame, which packs several units.
+        pub batch_bytes: usize => batch as Size,
+        pub message_bytes_max: usize,
+        pub members_max: usize,
 
-    // ---- flow ----
-    /// Maximum number of bytes in flight to one successor. Beyond it, units wait in this member,
-    /// which alternates between its own and forwarded ones. The window in use is the number of
-    /// bytes that arrive in a round trip plus 50 ms, but at least a quarter of this value and at
-    /// most all of it.
-    pub hop_window_bytes: u64,
-    /// The window of a member's own messages: how much it may have in flight to the group.
-    pub window: Window,
-    /// Maximum number of bytes that all members together may have in flight. Each member's window
-    /// is at most its share.
-    pub memory_bytes: u64,
-    /// Maximum number of bytes that wait to be broadcast.
-    pub own_queue_bytes: usize,
-    /// Maximum number of bytes that wait for an application that takes no deliveries. Beyond it,
-    /// the member stops acknowledging and the group has to wait.
-    pub held_bytes: u64,
-    /// Maximum time that acknowledgements wait for a data frame to carry them.
-    pub ack_delay: Duration,
-    /// Handling of a member that holds the group up.
-    pub slow: Slow,
+        /// Maximum number of bytes in flight to one successor. Beyond it, units wait in this member,
+        /// which alternates between its own and forwarded ones. The window in use is the number of
+        /// bytes that arrive in a round trip plus 50 ms, but at least a quarter of this value and at
+        /// most all of it.
+        pub hop_window_bytes: u64 => hop_window as Size,
+        /// The window of a member's own messages: how much it may have in flight to the group.
+        pub window: Window => ..,
+        /// Maximum number of bytes that all members together may have in flight. Each member's window
+        /// is at most its share.
+        pub memory_bytes: u64 => memory as Size,
+        /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
+        pub own_queue_bytes: usize => own_queue as Size,
+        /// Maximum number of bytes that wait for an application that takes no deliveries. Beyond it,
+        /// the member stops acknowledging and the group has to wait.
+        pub held_bytes: u64,
+        /// Maximum time that acknowledgements wait for a data frame to carry them.
+        pub ack_delay: Duration => ack_delay as Span,
+        /// Removes a member that takes nothing for this long while others do. If absent, the group
+        /// waits for it.
+        pub slow: Slow => remove_slow_after as Span,
 
-    // ---- members ----
-    pub detection: Detection,
-    pub membership: Membership,
+        pub detection: Detection => ..,
+        pub membership: Membership,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,20 +116,22 @@ pub enum Early {
     Direct,
 }
 
-/// The window of a member's own messages: how much it may have in flight to the group. It grows
-/// while messages reach all members, and their origin learns of it, within the allowed time; it
-/// shrinks when they take longer. This keeps links busy and queues short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Lower bound of the window.
-    pub min_bytes: u64,
-    /// Upper bound of the window.
-    pub max_bytes: u64,
-    /// Allowed time beyond the round trips between members.
-    pub slack: Duration,
-    /// Additional allowed time for each member, because each receives a whole frame before it
-    /// forwards it. It is the time of two frames on the member's link, but at most this.
-    pub slack_per_member: Duration,
+samara_engine::settings! {
+    /// The window of a member's own messages: how much it may have in flight to the group. It grows
+    /// while messages reach all members, and their origin learns of it, within the allowed time; it
+    /// shrinks when they take longer. This keeps links busy and queues short.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Window {
+        /// Lower bound of the window of a member's own messages in flight to the group.
+        pub min_bytes: u64 => window_min as Size,
+        /// Upper bound of the window of a member's own messages in flight to the group.
+        pub max_bytes: u64 => window_max as Size,
+        /// Allowed time beyond the round trips between members.
+        pub slack: Duration,
+        /// Additional allowed time for each member, because each receives a whole frame before it
+        /// forwards it. It is the time of two frames on the member's link, but at most this.
+        pub slack_per_member: Duration,
+    }
 }
 
 /// Handling of a member that holds the group up.
@@ -139,22 +143,24 @@ pub enum Slow {
     Remove { after: Duration },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detection {
-    /// Interval at which a member sends a heartbeat to every connected node.
-    pub heartbeat: Duration,
-    /// A member is suspected after a silence of `silent_beats` heartbeats plus the longest expected
-    /// round trip (mean plus four times the variation, as in RFC 6298).
-    pub silent_beats: u32,
-    /// Lower bound of that silence.
-    pub timeout_min: Duration,
-    /// Upper bound of that silence.
-    pub timeout_max: Duration,
-    /// Time that a broken link has to come up again. If dialling fails, the member is suspected at
-    /// once.
-    pub link_grace: Duration,
-    /// Time after which the coordinator removes a member that it hears but another member does not.
-    pub verify: Duration,
+samara_engine::settings! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Detection {
+        /// Interval at which a member sends a heartbeat to every connected node.
+        pub heartbeat: Duration => heartbeat as Span,
+        /// A member is suspected after a silence of `silent_beats` heartbeats plus the longest expected
+        /// round trip (mean plus four times the variation, as in RFC 6298).
+        pub silent_beats: u32,
+        /// Minimum silence after which a member is suspected.
+        pub timeout_min: Duration => suspect_after as Span,
+        /// Upper bound of that silence.
+        pub timeout_max: Duration,
+        /// Time that a broken link has to come up again. If dialling fails, the member is suspected at
+        /// once.
+        pub link_grace: Duration,
+        /// Time after which the coordinator removes a member that it hears but another member does not.
+        pub verify: Duration,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,66 +1,80 @@
-//! The parameters of group broadcast in a configuration file: a preset and overrides.
+//! The section of a file with the parameters of group broadcast: a preset, and the keys that differ
+//! from it.
 
+use samara_engine::PeerIdentity;
+use samara_engine::settings::{Form, Overlay, Section, Settings};
 use samara_engine::shape::{ShapeSetting, Workload};
-use samara_engine::units::{Size, Span};
-use samara_engine::{PeerIdentity, parameters};
+use samara_engine::units::Span;
 
 use super::{Config, Preset, ShapeChoice, Slow};
 use crate::FederationConfig;
 
-parameters! {
+/// The parameters of group broadcast in a file.
+pub type Parameters = Overlay<FileConfig>;
+
+samara_engine::section! {
     /// The parameters of group broadcast: a preset and overrides.
-    Parameters for Config {
+    #[derive(Clone, Debug, Default)]
+    pub struct FileConfig {
         /// The preset, which supplies all values that are not set here.
-        preset: Preset,
+        pub preset: Preset => preset,
+        /// The configuration of the engine, apart from the shape.
+        pub config: Config => ..,
         /// Makes each region of the network a site with its own group. The first member of each group
         /// is its leader, and the leaders form another group: a federation.
-        federated: bool,
-    } and {
+        pub federated: bool => federated,
         /// The shape along which messages travel.
-        shape: ShapeSetting;
+        pub shape: Option<ShapeSetting> => shape,
         /// The shape along which messages travel between sites.
-        bridge_shape: ShapeSetting;
+        pub bridge_shape: Option<ShapeSetting> => bridge_shape,
         /// Time for which the others keep messages for a site after its leader is gone.
-        absent_after: Span;
-        /// Longer messages travel in chunks of this size.
-        chunk: Size => chunk_bytes via length;
-        /// Approximate size of a frame, which packs several units.
-        batch: Size => batch_bytes via length;
-        /// Maximum number of bytes in flight to one successor.
-        hop_window: Size => hop_window_bytes via Size::bytes;
-        /// Lower bound of the window of a member's own messages in flight to the group.
-        window_min: Size => window.min_bytes via Size::bytes;
-        /// Upper bound of the window of a member's own messages in flight to the group.
-        window_max: Size => window.max_bytes via Size::bytes;
-        /// Maximum number of bytes that all members together may have in flight.
-        memory: Size => memory_bytes via Size::bytes;
-        /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
-        own_queue: Size => own_queue_bytes via length;
-        /// Maximum time that acknowledgements wait for a data frame to carry them.
-        ack_delay: Span => ack_delay via Span::duration;
-        /// Interval at which a member sends a heartbeat to every connected node.
-        heartbeat: Span => detection.heartbeat via Span::duration;
-        /// Minimum silence after which a member is suspected.
-        suspect_after: Span => detection.timeout_min via Span::duration;
-        /// Removes a member that takes nothing for this long while others do. If absent, the group
-        /// waits for it.
-        remove_slow_after: Span => slow via |span| Slow::Remove { after: span.duration() };
+        pub absent_after: Option<Span> => absent_after,
     }
 }
 
-impl Parameters {
-    /// Returns true if anything except the preset is set.
-    pub fn is_changed(&self) -> bool {
-        *self != Self { preset: self.preset, ..Self::default() }
+impl Section for FileConfig {
+    const WRITTEN: &'static [&'static str] = &["preset", "federated"];
+
+    fn apply_preset(&mut self) {
+        // The plain daisy chain has no parameters.
+        self.config = self.preset.config().unwrap_or_default();
+    }
+}
+
+impl Form<Slow> for Span {
+    fn put(self, slow: &mut Slow) {
+        *slow = Slow::Remove { after: self.duration() };
     }
 
+    fn of(slow: &Slow) -> Self {
+        match slow {
+            Slow::Wait => Self::default(),
+            Slow::Remove { after } => Self::of(after),
+        }
+    }
+}
+
+/// Returns the key of [`Parameters`] that sets a field of [`Config`], given the name in
+/// [`ConfigError`](super::ConfigError).
+pub fn key_of(field: &str) -> Option<String> {
+    Config::key_of(field).or(match field {
+        "shape" => Some("shape".to_owned()),
+        "window" => Some("window_min".to_owned()),
+        "detection" => Some("heartbeat".to_owned()),
+        _ => None,
+    })
+}
+
+impl FileConfig {
     /// Returns the configuration of a member in a group with this workload, without seeds, or
     /// `None` for the plain daisy chain. The configuration's chunk size replaces the workload's.
     pub fn build(&self, workload: Workload) -> Option<Config> {
-        let mut config = self.preset.config()?;
-        self.set(&mut config);
+        self.preset.config()?;
+        let mut config = self.config.clone();
         config.members_max = config.members_max.max(workload.members);
-        set(&mut config.shape, self.shape.map(|shape| choice(shape, workload, config.chunk_bytes)));
+        if let Some(shape) = self.shape {
+            config.shape = choice(shape, workload, config.chunk_bytes);
+        }
         Some(config)
     }
 
@@ -75,22 +89,14 @@ impl Parameters {
         workload: Workload,
     ) -> FederationConfig {
         let mut config = FederationConfig { local, ..FederationConfig::new(site, sites) };
-        set(&mut config.absent_after, self.absent_after.map(Span::duration));
+        config.absent_after = self.absent_after.map_or(config.absent_after, Span::duration);
         let members = config.sites.len() + 1;
         let workload = Workload { members, senders: members.min(workload.senders), ..workload };
         let bridge = &mut config.bridge;
-        set(&mut bridge.shape, self.bridge_shape.map(|shape| choice(shape, workload, bridge.chunk_bytes)));
+        if let Some(shape) = self.bridge_shape {
+            bridge.shape = choice(shape, workload, bridge.chunk_bytes);
+        }
         config
-    }
-}
-
-fn length(size: Size) -> usize {
-    size.bytes() as usize
-}
-
-fn set<T>(target: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *target = value;
     }
 }
 

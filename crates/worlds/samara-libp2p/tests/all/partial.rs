@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use samara_gossipsub::partial::{Content, EqualParts, FormatHook, PartialConfig};
+use samara_gossipsub::partial::{Content, EqualParts, Exchange, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{PartialMode, Topic};
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, Config};
@@ -22,7 +22,8 @@ fn config(part_bytes: usize, body_bytes_max: usize) -> Config {
     let topics = BTreeMap::from([(topic(), PartialMode::Requests)]);
     let format = FormatHook::new(EqualParts { parts: PARTS, part_bytes, group_bytes: 8, topics });
     // The groups outlive a reconnection on a busy machine.
-    let partial = PartialConfig { body_bytes_max, group_ttl_heartbeats: 1_000, ..PartialConfig::new(format) };
+    let exchange = Exchange { body_bytes_max, ..Exchange::one() };
+    let partial = PartialConfig { exchange, group_ttl_heartbeats: 1_000, ..PartialConfig::new(format) };
     Config { partial: Some(Arc::new(partial)), ..anonymous() }
 }
 

@@ -3,6 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+#[cfg(feature = "config")]
+use samara_engine::settings::Form;
+#[cfg(feature = "config")]
+use samara_engine::units::{Share, Size, Span};
 use samara_mix::{Config, Group};
 
 use crate::identity::{Fingerprint, Identity};
@@ -65,60 +69,122 @@ impl Default for Sockets {
     }
 }
 
-/// The options of a gateway. Senders make their own certificates, so limits by certificate hold
-/// for programs that keep to the rules. Limits by address hold for all: an IPv4 address, or the /64
-/// of an IPv6 address. A /24 (IPv6: /56) has twice as much as an address, a /16 (/48) four times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GatewayOptions {
-    pub listen: SocketAddr,
-    /// Time that a round waits for more payloads after its first one. Afterwards dummies fill it,
-    /// if it has payloads of enough senders.
-    pub fill: Duration,
-    /// Minimum number of different senders in a batch: the size of the set in which each of them is
-    /// anonymous. The first node of a team waits for them, and each node counts them
-    /// ([`Config::senders_min`]).
-    pub senders_min: u32,
-    /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
-    /// fails, and the senders keep their payloads.
-    pub hold: Duration,
-    /// Maximum percentage of a batch that one sender may fill, but at least one slot.
-    pub sender_share_percent: u32,
-    /// True to fill batches with random contents of nobody. Otherwise void slots fill them, which
-    /// show everybody how many payloads a batch has.
-    pub dummies: bool,
+samara_engine::settings! {
+    /// The options of a gateway. Senders make their own certificates, so limits by certificate hold
+    /// for programs that keep to the rules. Limits by address hold for all: an IPv4 address, or the /64
+    /// of an IPv6 address. A /24 (IPv6: /56) has twice as much as an address, a /16 (/48) four times.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct GatewayOptions {
+        pub listen: SocketAddr,
+        /// Time that a round waits for more payloads after its first one. Afterwards dummies fill it,
+        /// if it has payloads of enough senders.
+        pub fill: Duration,
+        /// Minimum number of different senders in a batch: the size of the set in which each of them is
+        /// anonymous. The first node of a team waits for them, and each node counts them
+        /// ([`Config::senders_min`]).
+        pub senders_min: u32 => senders_min,
+        /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
+        /// fails, and the senders keep their payloads.
+        pub hold: Duration => hold as Span,
+        /// Maximum percentage of a batch that one sender may fill, but at least one slot.
+        pub sender_share_percent: u32 => sender_share as Percent,
+        /// True to fill batches with random contents of nobody. Otherwise void slots fill them, which
+        /// show everybody how many payloads a batch has.
+        pub dummies: bool => dummies,
 
-    pub connections_max: usize,
-    /// Maximum number of connections of one address, those in their handshake included.
-    pub connections_per_address_max: usize,
-    /// Maximum number of concurrent calls of a connection.
-    pub calls_max: u32,
-    /// Time without a call after which the gateway closes a connection.
-    pub idle_timeout: Duration,
-    /// HTTP/2 windows for the data that the gateway receives: what a connection can make it buffer.
-    pub windows: Windows,
-    /// Time within which all payloads of a call must arrive.
-    pub receive_timeout: Duration,
-    /// Time within which a sender must take each part of an answer.
-    pub send_timeout: Duration,
-    /// Maximum KiB a second of announcements and results to one address. Those of a second can leave
-    /// at once.
-    pub answers_per_address_kib: u32,
-    /// Maximum KiB of payloads in calls that have not ended, of all senders together.
-    pub waiting_kib: u32,
-    /// Maximum KiB of payloads in calls that have not ended, of one address.
-    pub waiting_per_address_kib: u32,
-    /// Maximum number of registrations of one certificate within a minute.
-    pub registrations_per_minute_max: u32,
-    /// Maximum number of registrations of one address within a minute.
-    pub registrations_per_minute_per_address_max: u32,
-    /// Minimum time between two announcements to a sender. Changes within it are announced
-    /// together.
-    pub announce_interval: Duration,
-    /// Number of the last rounds whose results the gateway keeps.
-    pub results_max: usize,
-    /// Maximum number of requests that wait for the end of a round. A sixteenth of them is for one
-    /// address, an eighth for a /24 (/56), a quarter for a /16 (/48).
-    pub waiters_max: usize,
+        pub connections_max: usize => connections_max,
+        /// Maximum number of connections of one address, those in their handshake included.
+        pub connections_per_address_max: usize => connections_per_address_max,
+        /// Maximum number of concurrent calls of a connection.
+        pub calls_max: u32 => calls_max,
+        /// Time without a call after which the gateway closes a connection.
+        pub idle_timeout: Duration => idle_timeout as Span,
+        /// HTTP/2 windows for the data that the gateway receives: what a connection can make it buffer.
+        pub windows: Windows => window as Size,
+        /// Time within which all payloads of a call must arrive.
+        pub receive_timeout: Duration => receive_timeout as Span,
+        /// Time within which a sender must take each part of an answer.
+        pub send_timeout: Duration => send_timeout as Span,
+        /// Maximum KiB a second of announcements and results to one address. Those of a second can leave
+        /// at once.
+        pub answers_per_address_kib: u32 => answers_per_address as Kib,
+        /// Maximum KiB of payloads in calls that have not ended, of all senders together.
+        pub waiting_kib: u32 => waiting as Kib,
+        /// Maximum KiB of payloads in calls that have not ended, of one address.
+        pub waiting_per_address_kib: u32 => waiting_per_address as Kib,
+        /// Maximum number of registrations of one certificate within a minute.
+        pub registrations_per_minute_max: u32 => registrations_per_minute_max,
+        /// Maximum number of registrations of one address within a minute.
+        pub registrations_per_minute_per_address_max: u32 => registrations_per_minute_per_address_max,
+        /// Minimum time between two announcements to a sender. Changes within it are announced
+        /// together.
+        pub announce_interval: Duration => announce_interval as Span,
+        /// Number of the last rounds whose results the gateway keeps.
+        pub results_max: usize => results_max,
+        /// Maximum number of requests that wait for the end of a round. A sixteenth of them is for one
+        /// address, an eighth for a /24 (/56), a quarter for a /16 (/48).
+        pub waiters_max: usize => waiters_max,
+    }
+}
+
+/// Whole percents in a file.
+#[cfg(feature = "config")]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Percent(Share);
+
+#[cfg(feature = "config")]
+impl Form<u32> for Percent {
+    fn put(self, percent: &mut u32) {
+        *percent = (self.0.fraction() * 100.0).round() as u32;
+    }
+
+    fn of(percent: &u32) -> Self {
+        Self(Share::from_fraction(f64::from(*percent) / 100.0))
+    }
+}
+
+/// A size in a file, in whole KiB.
+#[cfg(feature = "config")]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Kib(Size);
+
+#[cfg(feature = "config")]
+impl Form<u32> for Kib {
+    fn put(self, kib: &mut u32) {
+        *kib = u32::try_from(self.0.bytes() / 1024).unwrap_or(u32::MAX);
+    }
+
+    fn of(kib: &u32) -> Self {
+        Self(Size::from_bytes(u64::from(*kib) * 1024))
+    }
+}
+
+/// Windows of this size for each call and connection, or adaptive ones for 0.
+#[cfg(feature = "config")]
+impl Form<Windows> for Size {
+    fn put(self, windows: &mut Windows) {
+        *windows = match u32::try_from(self.bytes()).unwrap_or(u32::MAX) {
+            0 => Windows::Adaptive,
+            bytes => Windows::Fixed { stream: bytes, connection: bytes },
+        };
+    }
+
+    fn of(windows: &Windows) -> Self {
+        match windows {
+            Windows::Adaptive => Self::default(),
+            Windows::Fixed { stream, .. } => Self::from_bytes(u64::from(*stream)),
+        }
+    }
+}
+
+#[cfg(feature = "config")]
+impl Default for GatewayOptions {
+    /// Returns the options of a gateway whose address is set later.
+    fn default() -> Self {
+        Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
 }
 
 impl GatewayOptions {

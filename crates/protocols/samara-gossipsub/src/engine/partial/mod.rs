@@ -109,14 +109,14 @@ impl GossipSub {
                 cx.outbox().prefer_nobody();
             }
             // Peers would ask the publisher, which has the most to send, for what others have soon.
-            if config.asking != Asking::Everyone
+            if config.exchange.asking != Asking::Everyone
                 && let Some(group) = self.partials.groups.get_mut(&key)
             {
                 group.is_quiet = true;
             }
-            self.push(&key, &push, config.push_copies, None, cx);
+            self.push(&key, &push, config.exchange.push_copies, None, cx);
         }
-        self.push_header(id, config.header_copies, cx);
+        self.push_header(id, config.exchange.header_copies, cx);
         self.act(&key, cx);
         Ok(missing)
     }
@@ -260,7 +260,7 @@ impl GossipSub {
             let Some(group) = self.partials.groups.get(key) else { return };
             let metadata = metadata.map(|metadata| config.format.write_metadata(&metadata));
             let mut header = header_bytes.as_ref().filter(|_| with_header);
-            for parts in chunks(&parts, &group.parts, config.body_bytes_max) {
+            for parts in chunks(&parts, &group.parts, config.exchange.body_bytes_max) {
                 let data: Vec<(u32, &Bytes)> = parts
                     .iter()
                     .filter_map(|part| Some((part, group.parts[part as usize].as_ref()?)))
@@ -403,10 +403,10 @@ impl GossipSub {
 
     /// Decides which peer is asked for which missing part.
     fn ask(&mut self, key: &GroupKey, cx: &mut Cx<'_>) {
-        match self.config.partial.as_ref().map(|config| config.asking) {
+        match self.config.partial.as_ref().map(|config| (config.exchange.asking, config.exchange.patience)) {
             None => {}
-            Some(Asking::Everyone) => self.ask_everyone(key),
-            Some(Asking::One { patience }) => self.ask_one(key, patience, cx),
+            Some((Asking::Everyone, _)) => self.ask_everyone(key),
+            Some((Asking::One, patience)) => self.ask_one(key, patience.into(), cx),
         }
     }
 
@@ -459,7 +459,7 @@ impl GossipSub {
     fn send_metadata(&mut self, key: &GroupKey, now: bool, cx: &mut Cx<'_>) {
         let Some(config) = self.config.partial.clone() else { return };
         let mesh = self.partial_peers(key.0);
-        let is_everyone = config.asking == Asking::Everyone;
+        let is_everyone = config.exchange.asking == Asking::Everyone;
         let Some(group) = self.partials.groups.get_mut(key) else { return };
         if group.len == 0 || group.is_quiet {
             return;
@@ -471,7 +471,7 @@ impl GossipSub {
         let mut waits = false;
         let missing = group.missing();
         // A complete group has no further changes that could share the announcement.
-        let now = now || config.announce_delay.is_zero() || group.is_complete();
+        let now = now || config.exchange.announce_delay.is_zero() || group.is_complete();
         for view in &mut group.views {
             let in_mesh = mesh.contains(&view.peer);
             if !in_mesh && !view.heard {
@@ -510,7 +510,7 @@ impl GossipSub {
         if waits && !group.changed {
             group.changed = true;
             self.partials.changed.push(key.clone());
-            let at = *self.partials.announce_at.get_or_insert(cx.now() + config.announce_delay);
+            let at = *self.partials.announce_at.get_or_insert(cx.now() + config.exchange.announce_delay);
             self.wake_partials(at, cx);
         }
         self.metrics.parts_metadata_sent += changes.len() as u64;

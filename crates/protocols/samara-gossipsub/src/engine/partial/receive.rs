@@ -346,7 +346,7 @@ impl GossipSub {
             }
         }
         if header.is_some() && acceptance == Acceptance::Accept {
-            self.push_header(&key.1, config.header_copies, cx);
+            self.push_header(&key.1, config.exchange.header_copies, cx);
         }
         let Some(group) = self.partials.groups.get_mut(&key) else { return false };
         parts.iter().for_each(|(part, _)| group.checking.remove(*part));
@@ -376,10 +376,10 @@ impl GossipSub {
             if !std::mem::replace(&mut view.credited, true) {
                 self.scores.credit_parts(from, key.0);
             }
-            if config.relay_copies > 0 && view.is_publisher() && config.format.has_requests() {
+            if config.exchange.relay_copies > 0 && view.is_publisher() && config.format.has_requests() {
                 self.ask(&key, cx);
                 self.send_metadata(&key, true, cx);
-                self.push(&key, &new, config.relay_copies, Some(from), cx);
+                self.push(&key, &new, config.exchange.relay_copies, Some(from), cx);
             }
         }
         self.act(&key, cx);

@@ -83,7 +83,7 @@ impl Pulls {
 
 impl GossipSub {
     fn pull_config(&self) -> Option<Pull> {
-        self.config.spread.as_ref()?.pull.clone()
+        self.config.spread.as_ref()?.pull().cloned()
     }
 
     /// Returns the payload that a message is a piece of.
