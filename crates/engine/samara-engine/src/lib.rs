@@ -10,6 +10,8 @@ mod counters;
 #[cfg(feature = "driver")]
 mod driver;
 mod engine;
+#[cfg(feature = "config")]
+mod flush;
 pub mod hostile;
 mod keyed;
 mod names;
@@ -41,6 +43,8 @@ pub use engine::{
     Context, Effects, Engine, Frame, Input, LinkRequest, MessageKey, PeerId, PeerIdentity, PeerInfo,
     TimerRequest, TimerToken, Topic,
 };
+#[cfg(feature = "config")]
+pub use flush::FlushSpec;
 pub use keyed::PeerKeyed;
 pub use outbox::Outbox;
 pub use peers::{PeerMap, PeerSet};

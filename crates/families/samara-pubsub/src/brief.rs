@@ -11,7 +11,10 @@ use serde_json::Value;
 pub fn can_run(scenario: &Scenario, hosts: &Hosts, host: u32) -> Result<(), Problem> {
     samara_lab::brief::can_validate(scenario, hosts, host)?;
     let gossip = scenario.find::<Parameters>();
-    refuse(&[(gossip.is_some_and(|gossip| gossip.given().has("heartbeat_order")), "protocol.heartbeat_order")])
+    refuse(&[(
+        gossip.is_some_and(|gossip| gossip.given().has("heartbeat_order")),
+        "protocol.heartbeat_order",
+    )])
 }
 
 /// Returns the keys of `[protocol]`. Other implementations know the values of presets, not which of

@@ -32,7 +32,8 @@ pub use load::{
 };
 pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
 pub use resolve::{latency, losses};
-pub use transport::{ConnectionSpec, FlushSpec, LinkStart, Stack, TransportKind, TransportSpec};
+pub use samara_engine::FlushSpec;
+pub use transport::{ConnectionSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
 /// A scenario file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,11 +1,10 @@
 //! The section of a scenario about its transport.
 
-use std::fmt;
-
-use samara_engine::units::{Rate, Size, Span, deserialize_text};
+use samara_engine::FlushSpec;
+use samara_engine::units::{Rate, Size, Span};
 use samara_sim::{Congestion, Recovery, StreamOrder};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of unsent bytes of a socket of a group in the kernel (`TCP_NOTSENT_LOWAT`). One frame
 /// keeps links busy while heartbeats and acknowledgements wait only briefly.
@@ -157,42 +156,6 @@ impl Default for ConnectionSpec {
             send_rate: Rate::from_bps(40_960_000),
             receive_rate: Rate::from_bps(40_960_000),
             ping: Span::from_millis(60_000),
-        }
-    }
-}
-
-/// Policies for sending written packets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(into = "String")]
-#[schemars(with = "String")]
-pub enum FlushSpec {
-    /// After this time from the first written packet.
-    Throttle(Span),
-    /// As soon as no more packets are waiting.
-    WhenIdle,
-}
-
-impl<'de> Deserialize<'de> for FlushSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a time with its unit, such as \"10 ms\", or \"when-idle\"";
-        deserialize_text(deserializer, expected, |text| match text {
-            "when-idle" => Ok(Self::WhenIdle),
-            _ => Span::parse(text).map(Self::Throttle).map_err(|error| format!("{error}, or \"when-idle\"")),
-        })
-    }
-}
-
-impl From<FlushSpec> for String {
-    fn from(flush: FlushSpec) -> Self {
-        flush.to_string()
-    }
-}
-
-impl fmt::Display for FlushSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Throttle(span) => span.fmt(f),
-            Self::WhenIdle => f.write_str("when-idle"),
         }
     }
 }

@@ -31,11 +31,11 @@ impl Group {
         };
         let (member, events) = started.map_err(|error| match error {
             StartError::Listen { .. } => {
-                format!("ring.listen: {error}")
+                format!("group.listen: {error}")
             }
-            StartError::NoSeed { .. } => format!("ring.require_seed: {error}"),
-            StartError::Mismatch { .. } => format!("ring.seeds: {error}"),
-            _ => format!("ring: {error}"),
+            StartError::NoSeed { .. } => format!("group.require_seed: {error}"),
+            StartError::Mismatch { .. } => format!("group.seeds: {error}"),
+            _ => format!("group: {error}"),
         })?;
         let (requests, inbox) = requests();
         let task = Task { events, requests: inbox, deliveries: Record::new() };

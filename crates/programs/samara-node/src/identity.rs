@@ -62,7 +62,7 @@ fn wrong(path: &Path, what: String) -> String {
 
 /// Returns the secret of the same key for the connections of CometBFT: a node has one identity.
 pub(crate) fn secret(pair: &Keypair) -> Result<[u8; 32], String> {
-    let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [cat]".to_owned();
+    let wrong = || "identity.key_file: found a key that is not Ed25519; expected one for [pool]".to_owned();
     let pair = pair.clone().try_into_ed25519().map_err(|_| wrong())?;
     pair.secret().as_ref().try_into().map_err(|_| wrong())
 }

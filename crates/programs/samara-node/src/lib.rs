@@ -1,5 +1,5 @@
-//! A node as a process: `samara node --config node.toml`. It runs GossipSub. The section `[cat]`
-//! adds a transaction pool, `[ring]` a member of a group, and `[mix]` a node of a mix pool or its
+//! A node as a process: `samara node --config node.toml`. It runs GossipSub. The section `[pool]`
+//! adds a transaction pool, `[group]` a member of a group, and `[mix]` a node of a mix pool or its
 //! scheduler.
 //!
 //! [`run()`] is the complete program; [`Running`] is the same node within another one.

@@ -11,7 +11,7 @@ use samara_engine::{Gauge, Outbox, PeerId};
 use samara_net::mconn::{self, CatCodec, NodeId, NodeKey};
 use tokio::sync::mpsc;
 
-use crate::config::CheckedCat;
+use crate::config::CheckedPool;
 use crate::metrics::{PoolSnapshot, PoolState};
 use crate::model::{Arrival, Arrivals, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
 use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
@@ -51,21 +51,21 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) async fn start(secret: [u8; 32], config: CheckedCat) -> Result<Self, String> {
+    pub(crate) async fn start(secret: [u8; 32], config: CheckedPool) -> Result<Self, String> {
         let key = NodeKey::from_secret(secret);
         let identity = key.id().identity();
-        let CheckedCat { engine: config, options } = config;
+        let CheckedPool { engine: config, options } = config;
         let config = Arc::new(config);
         let application = AcceptsAll { signers: config.sequences.is_some() };
         let engine = Cat::new(Arc::clone(&config), &identity, application);
-        let engine = engine.map_err(|error| format!("cat: {error}"))?;
+        let engine = engine.map_err(|error| format!("pool: {error}"))?;
         let codec = CatCodec::new(&config);
         let started = Node::start(key, options, codec, engine, Outbox::new(config.outbox())).await;
         let (node, events) = started.map_err(|error| match error {
             mconn::StartError::Listen { .. } => {
-                format!("cat.listen: {error}")
+                format!("pool.listen: {error}")
             }
-            _ => format!("cat: {error}"),
+            _ => format!("pool: {error}"),
         })?;
         let (requests, inbox) = requests();
         let task = Task { events, requests: inbox, arrivals: Record::new(), peers: BTreeMap::new() };

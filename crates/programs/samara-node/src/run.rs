@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Checked, CheckedRing, Log, LogFormat, NodeConfig, Server};
+use crate::config::{Checked, CheckedGroup, Log, LogFormat, NodeConfig, Server};
 use crate::control::{self, Api, Token};
 use crate::group::Group;
 use crate::identity::{self, Key};
@@ -49,13 +49,13 @@ impl Running {
         // Check everything in the configuration before anything is written.
         let mix = config.mix.as_ref();
         let mix = mix.map(|mix| Ok::<_, String>((mix.written.clone(), mix.options()?))).transpose()?;
-        let ring = config.ring.as_ref().map(CheckedRing::options).transpose()?;
+        let group = config.group.as_ref().map(CheckedGroup::options).transpose()?;
         let identity = config.written.identity.clone();
         let key = Key::of(&identity)?;
         let tokens = [token("control", &config.written.control)?, token("metrics", &config.written.metrics)?];
         let stopping = Stopping::default();
         config.engine.validator = Some(stopping.validator());
-        let secret = config.cat.is_some().then(|| identity::secret(&key.pair)).transpose()?;
+        let secret = config.pool.is_some().then(|| identity::secret(&key.pair)).transpose()?;
         let (requests, inbox) = requests();
         let mut node = Node::new(key.pair.clone(), config.clone(), inbox, stopping)?;
         // Sockets before the trace: a node that cannot start must not empty the trace of a running
@@ -64,9 +64,9 @@ impl Running {
         let metrics = bind("metrics", &config.written.metrics).await?;
         let peer_id = node.peer_id();
         let listen = node.listen().await?;
-        let pool = secret.zip(config.cat.clone()).map(|(secret, cat)| Pool::start(secret, cat));
+        let pool = secret.zip(config.pool.clone()).map(|(secret, pool)| Pool::start(secret, pool));
         let pool = OptionFuture::from(pool).await.transpose()?;
-        let group = OptionFuture::from(ring.map(Group::start)).await.transpose()?;
+        let group = OptionFuture::from(group.map(Group::start)).await.transpose()?;
         let mix = mix.as_ref().map(|(mix, options)| Mix::start(mix, options.clone()));
         let mix = OptionFuture::from(mix).await.transpose()?;
         node.join(tracer(&config, &peer_id)?);
@@ -314,14 +314,14 @@ mod tests {
     #[test]
     fn errors_of_the_start_have_the_line_of_their_key() {
         let path = std::env::temp_dir().join(format!("samara-lines-{}.toml", std::process::id()));
-        let text = "[identity]\nkey_file = \"a.key\"\n[network]\nlisten = [\n  \"x\",\n  \"y\",\n]\n[ring]\nmembers = [\n  \
+        let text = "[identity]\nkey_file = \"a.key\"\n[network]\nlisten = [\n  \"x\",\n  \"y\",\n]\n[group]\nmembers = [\n  \
                     { fingerprint = \"1\" },\n]\n";
         std::fs::write(&path, text).unwrap();
         for (message, line) in [
             ("identity.key_file: a.key: found no key", ":2"),
             ("network.listen.1: cannot listen on y: in use", ":6"),
-            ("ring.members.0.fingerprint: found \"1\"", ":10"),
-            ("ring.identity: found no file", ":8"),
+            ("group.members.0.fingerprint: found \"1\"", ":10"),
+            ("group.identity: found no file", ":8"),
             ("cannot start logging: twice", ""),
         ] {
             assert_eq!(in_file(&path, message), format!("{}{line}: {message}", path.display()));

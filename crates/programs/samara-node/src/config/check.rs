@@ -20,9 +20,9 @@ use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::cat::CheckedCat;
+use super::group::CheckedGroup;
 use super::mix::CheckedMix;
-use super::ring::CheckedRing;
+use super::pool::CheckedPool;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. Other tests of
@@ -46,9 +46,9 @@ pub struct Checked {
     pub listen: Vec<Multiaddr>,
     pub dial: Vec<Multiaddr>,
     pub topics: Vec<Topic>,
-    pub cat: Option<CheckedCat>,
+    pub pool: Option<CheckedPool>,
     /// The configuration of the member of a group, if there is one.
-    pub ring: Option<CheckedRing>,
+    pub group: Option<CheckedGroup>,
     /// The configuration of the node or the scheduler of a mix pool, if there is one.
     pub mix: Option<CheckedMix>,
 }
@@ -87,27 +87,27 @@ impl NodeConfig {
         check_filter(&self.log.filter).map_err(|message| ("log.filter".to_owned(), message))?;
         let engine = self.engine()?;
         let options = Options {
-            in_flight_bytes: self.network.in_flight.bytes() as usize,
+            in_flight_bytes: self.transport.in_flight.bytes() as usize,
             limits: Limits::with_frame_bytes(engine.max_rpc_bytes),
             report_sent: true,
             report_frames: self.trace.is_some(),
-            protocols: offered(self.gossipsub.config.version),
+            protocols: offered(self.protocol.config.version),
             ..Options::default()
         };
-        let options = if self.network.limit { options } else { Options { uplink: None, ..options } };
+        let options = if self.transport.node_limit { options } else { Options { uplink: None, ..options } };
         let topics = topics(&self.topics, options.limits.topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
         self.check_seed(&listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
-        let cat = self.cat.as_ref().map(|cat| cat.checked(&self.network)).transpose()?;
-        let ring = self.ring.as_ref().map(|ring| ring.checked(&self.network)).transpose()?;
+        let pool = self.pool.as_ref().map(|pool| pool.checked(&self.network, &self.transport)).transpose()?;
+        let group = self.group.as_ref().map(|group| group.checked(&self.network)).transpose()?;
         let mix = self.mix.as_ref().map(super::mix::Mix::checked).transpose()?;
-        Ok(Checked { engine, options, listen, dial, topics, cat, ring, mix, written: self })
+        Ok(Checked { engine, options, listen, dial, topics, pool, group, mix, written: self })
     }
 
     /// Rejects a key that everybody can compute where other machines could use it.
     fn check_seed(&self, listen: &[Multiaddr]) -> Result<(), Wrong> {
-        let pool = self.cat.as_ref().and_then(|cat| cat.listen).map(|address| address.ip());
+        let pool = self.pool.as_ref().and_then(|pool| pool.listen).map(|address| address.ip());
         let remote = listen.iter().filter_map(ip_of).chain(pool).find(|ip| !ip.to_canonical().is_loopback());
         let is_allowed = self.identity.seed.is_none() || self.identity.allow_seed;
         check(is_allowed || remote.is_none(), "identity.seed", || {
@@ -135,23 +135,23 @@ impl NodeConfig {
         for (key, count) in counts {
             check(count >= 1, format!("network.{key}"), || "found 0; expected at least 1".to_owned())?;
         }
-        let in_flight = network.in_flight;
-        check((1..=IN_FLIGHT_MAX).contains(&in_flight.bytes()), "network.in_flight", || {
+        let in_flight = self.transport.in_flight;
+        check((1..=IN_FLIGHT_MAX).contains(&in_flight.bytes()), "transport.in_flight", || {
             format!("found {in_flight}; expected 1 B to {}", Size::from_bytes(IN_FLIGHT_MAX))
         })
     }
 
     fn engine(&self) -> Result<Config, Wrong> {
         let schedules = [
-            ("gossipsub.schedule_publish", self.gossipsub.schedule_publish.as_ref()),
-            ("gossipsub.schedule_forward", self.gossipsub.schedule_forward.as_ref()),
+            ("protocol.schedule_publish", self.protocol.schedule_publish.as_ref()),
+            ("protocol.schedule_forward", self.protocol.schedule_forward.as_ref()),
         ];
         for (key, schedule) in schedules {
             check_schedule(key, schedule)?;
         }
-        let mut config = self.gossipsub.build(None);
-        let ethereum = self.gossipsub.preset == Preset::Ethereum;
-        let authenticity = self.messages.authenticity;
+        let mut config = self.protocol.build(None);
+        let ethereum = self.protocol.preset == Preset::Ethereum;
+        let authenticity = self.format.authenticity;
         let fallback = if ethereum { AuthenticityKind::Anonymous } else { AuthenticityKind::Signed };
         let authenticity = authenticity.unwrap_or(fallback);
         config.authenticity = match authenticity {
@@ -159,11 +159,11 @@ impl NodeConfig {
             AuthenticityKind::Unsigned => Authenticity::unsigned(),
             AuthenticityKind::Signed => Authenticity::strict(KeyVerifier),
         };
-        let id = self.messages.id.unwrap_or(if ethereum { IdKind::Ethereum } else { IdKind::FromSeqno });
+        let id = self.format.id.unwrap_or(if ethereum { IdKind::Ethereum } else { IdKind::FromSeqno });
         let of_author = matches!(id, IdKind::FromSeqno | IdKind::FromSeqnoBase58);
-        check(!of_author || authenticity != AuthenticityKind::Anonymous, "messages.id", || {
+        check(!of_author || authenticity != AuthenticityKind::Anonymous, "format.id", || {
             "found an id of author and number, but anonymous messages have neither, so all ids would be equal; \
-             expected ethereum or sha256, or another messages.authenticity"
+             expected ethereum or sha256, or another format.authenticity"
                 .to_owned()
         })?;
         config.message_id = match id {
@@ -172,14 +172,11 @@ impl NodeConfig {
             IdKind::FromSeqnoBase58 => MessageIdFn::FromSeqnoBase58,
             IdKind::Sha256 => MessageIdFn::Sha256Data { len: SHA256_ID_LEN },
         };
-        if let Some(max) = self.messages.max_size {
-            check((1..=MAX_SIZE).contains(&max.bytes()), "messages.max_size", || {
+        if let Some(max) = self.protocol.message_max {
+            check((1..=MAX_SIZE).contains(&max.bytes()), "protocol.message_max", || {
                 format!("found {max}; expected 1 B to {}", Size::from_bytes(MAX_SIZE))
             })?;
-            config.max_message_bytes = max.bytes() as usize;
             config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
-            // No key sets these two.
-            config.max_control_bytes = config.max_control_bytes.min(config.max_rpc_bytes);
             config.history_bytes_max = config.history_bytes_max.max(config.max_rpc_bytes);
         }
         // The trace has own messages as delivered, like that of go-libp2p-pubsub.
@@ -187,7 +184,7 @@ impl NodeConfig {
         config.trace = self.trace.is_some();
         config.validate().map_err(|error| {
             let key = key_of(&error.field).unwrap_or_else(|| error.field.to_string());
-            let key = format!("gossipsub.{key}");
+            let key = format!("protocol.{key}");
             (key, format!("found {}; expected {}", error.found, expected_of(&error)))
         })?;
         Ok(config)

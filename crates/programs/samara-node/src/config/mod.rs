@@ -1,27 +1,29 @@
 //! The configuration file `node.toml`.
 //!
-//! Quantities have units, as in scenario files. `[gossipsub]` has the same keys as in a scenario.
+//! Quantities have units, as in scenario files. `[protocol]`, `[pool.protocol]`, `[group.protocol]` and
+//! `[mix.protocol]` have the keys of a scenario's `[protocol]`.
 
-mod cat;
 mod check;
+mod group;
 mod mix;
-mod ring;
+mod pool;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use samara_document::keys::{get, remove};
 use samara_document::{self as document, Problem, file};
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
 use samara_trace::TraceOptions;
 use serde::{Deserialize, Serialize};
 
-pub use cat::{Cat, CheckedCat};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic, ip_of, without_custom};
+pub use group::{CheckedGroup, Group, Protected};
 pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
-pub use ring::{CheckedRing, Protected, Ring};
+pub use pool::{CheckedPool, Pool};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -33,15 +35,17 @@ pub struct NodeConfig {
     pub identity: Identity,
     #[serde(default)]
     pub network: Network,
-    /// The protocol's parameters: the keys of a scenario's `[gossipsub]`.
     #[serde(default)]
-    pub gossipsub: Parameters,
+    pub transport: Transport,
+    /// The parameters of GossipSub: the keys of a scenario's `[protocol]`.
     #[serde(default)]
-    pub messages: Messages,
+    pub protocol: Parameters,
+    #[serde(default)]
+    pub format: Format,
     /// The transaction pool. Without this section there is none.
-    pub cat: Option<Cat>,
+    pub pool: Option<Pool>,
     /// The member of a group. Without this section there is none.
-    pub ring: Option<Ring>,
+    pub group: Option<Group>,
     /// The node of a mix pool, or its scheduler. Without this section there is none.
     pub mix: Option<Mix>,
     /// The control API. Without this section there is none.
@@ -90,10 +94,6 @@ pub struct Network {
     pub max_connections_per_address: u32,
     /// Maximum number of connections in their handshake, in either direction.
     pub max_pending: u32,
-    /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
-    pub in_flight: Size,
-    /// With one order over all links, limit what the node has under way over all of them together.
-    pub limit: bool,
 }
 
 impl Default for Network {
@@ -109,24 +109,35 @@ impl Default for Network {
             max_connections_per_peer: 2,
             max_connections_per_address: 16,
             max_pending: 64,
-            in_flight: Size::from_bytes(64 << 10),
-            limit: true,
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transport {
+    /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
+    pub in_flight: Size,
+    /// With one order over all links, limit what the node has under way over all of them together.
+    pub node_limit: bool,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self { in_flight: Size::from_bytes(64 << 10), node_limit: true }
     }
 }
 
 /// The format of messages. All nodes of a network must agree.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Messages {
+pub struct Format {
     /// Authors and signatures. The default is `anonymous` with the preset `ethereum`, otherwise
     /// `signed`.
     pub authenticity: Option<AuthenticityKind>,
     /// Computation of ids. The default is `ethereum` with the preset `ethereum`, otherwise
     /// `from-seqno`.
     pub id: Option<IdKind>,
-    /// Maximum payload; by default that of the preset.
-    pub max_size: Option<Size>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -265,12 +276,20 @@ const OF_IDENTITY: &str = "; add a section [identity] with key_file = \"node.key
 /// Maximum size of a configuration.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// The kinds of protocol, which a section copied from a scenario names.
+const KINDS: [(&str, &str); 4] = [
+    ("protocol", "gossipsub"),
+    ("pool.protocol", "cat"),
+    ("group.protocol", "ring"),
+    ("mix.protocol", "cmix"),
+];
+
 /// The message for a file with a section of scenarios.
 fn of_scenario(path: &Path) -> String {
     let file = path.display();
     format!(
         "is a section of scenarios; expected the configuration of a node, see docs/node.toml; `samara run {file}` simulates \
-         a scenario, and `samara testbed {file}` runs it on real nodes (a node has its parameters in [gossipsub])"
+         a scenario, and `samara testbed {file}` runs it on real nodes (a node has a section [identity])"
     )
 }
 
@@ -290,17 +309,15 @@ impl NodeConfig {
 
     /// Parses and checks a text. `path` is its origin.
     pub fn parse(text: &str, path: &Path) -> Result<Checked, ConfigError> {
-        let config: Self = document::parse(text).map_err(|mut problem: Problem| {
+        let config = Self::read(text).map_err(|mut problem: Problem| {
             match problem.key.as_deref() {
                 // A text that is not TOML.
                 None if problem.line.is_some() => problem.quote(text),
                 None => problem.message += OF_IDENTITY,
-                Some(
-                    "scenario" | "protocol" | "transport" | "columns" | "pool" | "group" | "run" | "fault",
-                ) => {
+                Some("scenario" | "columns" | "messages" | "run" | "sweep" | "fault" | "expect") => {
                     problem.message = of_scenario(path);
                 }
-                Some(key) if key.starts_with("gossipsub.schedule_") => {
+                Some(key) if key.starts_with("protocol.schedule_") => {
                     problem.message = without_custom(&problem.message);
                 }
                 _ => {}
@@ -317,14 +334,27 @@ impl NodeConfig {
         })
     }
 
+    fn read(text: &str) -> Result<Self, Problem> {
+        let mut table: toml::Table = document::parse(text)?;
+        for (section, own) in KINDS {
+            let key = format!("{section}.kind");
+            if let Some(kind) = get(&table, &key).filter(|kind| kind.as_str() != Some(own)) {
+                let message = format!("found {kind}; expected \"{own}\", the protocol of this section");
+                return Err(Problem::at(text, &key, message));
+            }
+            remove(&mut table, &key);
+        }
+        document::from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
+    }
+
     fn resolve(mut self, directory: &Path) -> Self {
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.identity.key_file.iter_mut().for_each(resolve);
         let servers = [&mut self.control, &mut self.metrics];
         servers.into_iter().flatten().filter_map(|server| server.token_file.as_mut()).for_each(resolve);
         self.trace.iter_mut().for_each(|trace| resolve(&mut trace.file));
-        if let Some(ring) = &mut self.ring {
-            ring.secret.iter_mut().chain(&mut ring.identity).for_each(resolve);
+        if let Some(group) = &mut self.group {
+            group.secret.iter_mut().chain(&mut group.identity).for_each(resolve);
         }
         if let Some(mix) = &mut self.mix {
             resolve(&mut mix.identity);

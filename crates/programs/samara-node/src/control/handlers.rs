@@ -50,20 +50,20 @@ impl Api {
     }
 
     fn pool(&self) -> Result<&Pool, Failure> {
-        expect(self.pool.as_ref(), "pool", "cat")
+        expect(self.pool.as_ref(), "pool")
     }
 
     fn group(&self) -> Result<&Group, Failure> {
-        expect(self.group.as_ref(), "group", "ring")
+        expect(self.group.as_ref(), "group")
     }
 
     fn mix(&self) -> Result<&Mix, Failure> {
-        expect(self.mix.as_ref(), "mix", "mix")
+        expect(self.mix.as_ref(), "mix")
     }
 }
 
-fn expect<'a, T>(part: Option<&'a T>, name: &str, section: &str) -> Result<&'a T, Failure> {
-    let none = || format!("this node has no {name}; expected a section [{section}] in the configuration");
+fn expect<'a, T>(part: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
+    let none = || format!("this node has no {name}; expected a section [{name}] in the configuration");
     part.ok_or_else(|| Failure::not_found(none()))
 }
 

@@ -164,9 +164,9 @@ mod tests {
         docs.add("", Some(&Counts::default().refused()));
         docs.begin("The process of the node; values that the system does not report are missing:");
         docs.add::<Usage>("", None);
-        docs.begin("With `[cat]`, under the names of celestia-core where it has one:");
+        docs.begin("With `[pool]`, under the names of celestia-core where it has one:");
         pool::add(None, &mut docs);
-        docs.begin("With `[ring]`:");
+        docs.begin("With `[group]`:");
         group::add(None, &mut docs);
         docs.begin("With `[mix]`; the metrics of senders only at nodes with a gateway:");
         mix::add(None, &mut docs);

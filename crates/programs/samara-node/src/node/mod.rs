@@ -322,7 +322,7 @@ fn explain(error: PublishError, id: &MessageIdFn) -> String {
             )
         }
         PublishError::TooLong { found, allowed, .. } => format!(
-            "found a payload of {found} bytes; expected at most {allowed}, which messages.max_size sets at all nodes"
+            "found a payload of {found} bytes; expected at most {allowed}, which protocol.message_max sets at all nodes"
         ),
         error => error.to_string(),
     }

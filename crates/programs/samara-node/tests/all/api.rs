@@ -66,7 +66,7 @@ async fn invalid_requests_are_rejected_with_a_reason() {
             "{\"topic\":\"t\",\"random_bytes\":11000000}",
             400,
             &[
-                "topic t: found a payload of 11000000 bytes; expected at most 10485760, which messages.max_size",
+                "topic t: found a payload of 11000000 bytes; expected at most 10485760, which protocol.message_max",
             ],
         ),
         (

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Heartbeats fast enough for a test.
-pub(crate) const FAST: &str = "[gossipsub]\npreset = \"ethereum\"\nheartbeat = \"100 ms\"\n";
+pub(crate) const FAST: &str = "[protocol]\npreset = \"ethereum\"\nheartbeat = \"100 ms\"\n";
 
 pub(crate) struct Node {
     pub(crate) running: Running,

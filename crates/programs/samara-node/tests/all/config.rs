@@ -38,20 +38,20 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     let (path, all) = documented();
     let config = NodeConfig::load(&path).unwrap();
     assert_eq!((config.listen.len(), config.dial.len(), config.topics.len()), (2, 0, 2));
-    assert!(config.cat.is_none() && config.ring.is_none() && config.mix.is_none());
+    assert!(config.pool.is_none() && config.group.is_none() && config.mix.is_none());
     let all = NodeConfig::parse(&all, &path).unwrap();
     assert_eq!(defaults(&all), defaults(&config), "commented settings are the defaults");
     let config = all;
     assert_eq!(config.dial.len(), 2);
     assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.mix.is_some());
-    let cat = config.cat.unwrap();
-    assert_eq!((cat.options.network.as_str(), cat.options.peers.len()), ("samara", 1));
-    assert_eq!(cat.engine.persistent.len(), 1);
-    let ring = config.ring.unwrap();
-    assert!(ring.options().unwrap_err().contains("docs/group.secret: there is no such file"));
-    let ring = ring.options;
-    assert_eq!((ring.group.as_str(), ring.seeds.len(), ring.queue_bytes), ("samara", 1, 256 << 10));
-    assert_eq!(ring.require_seed, Some(std::time::Duration::from_secs(10)));
+    let pool = config.pool.unwrap();
+    assert_eq!((pool.options.network.as_str(), pool.options.peers.len()), ("samara", 1));
+    assert_eq!(pool.engine.persistent.len(), 1);
+    let group = config.group.unwrap();
+    assert!(group.options().unwrap_err().contains("docs/group.secret: there is no such file"));
+    let group = group.options;
+    assert_eq!((group.group.as_str(), group.seeds.len(), group.queue_bytes), ("samara", 1, 256 << 10));
+    assert_eq!(group.require_seed, Some(std::time::Duration::from_secs(10)));
     assert!(
         config.written.identity.key_file.unwrap().ends_with("docs/node.key"),
         "the path is relative to the file"
@@ -62,7 +62,7 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
 #[test]
 fn a_written_configuration_reads_as_the_same() {
     let (path, all) = documented();
-    for text in [std::fs::read_to_string(&path).unwrap(), all, format!("{SEED}[gossipsub]\ndegree = 12\n")] {
+    for text in [std::fs::read_to_string(&path).unwrap(), all, format!("{SEED}[protocol]\ndegree = 12\n")] {
         let config = NodeConfig::parse(&text, &path).unwrap();
         let written = toml::to_string(&config.written).unwrap();
         let again = NodeConfig::parse(&written, &path).unwrap_or_else(|error| panic!("{error}\n{written}"));
@@ -76,11 +76,12 @@ fn a_written_configuration_reads_as_the_same() {
 fn values_that_nobody_has_set_cause_no_error() {
     let of = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml"));
     for degree in [1, 2, 4, 12, 13, 100] {
-        let config = of(&format!("[gossipsub]\ndegree = {degree}\n")).unwrap();
+        let config = of(&format!("[protocol]\ndegree = {degree}\n")).unwrap();
         assert_eq!(config.engine.mesh.d, degree);
     }
     for size in ["1 B", "1 KiB", "10 MiB"] {
-        of(&format!("[messages]\nmax_size = \"{size}\"\n")).unwrap_or_else(|error| panic!("{size}: {error}"));
+        of(&format!("[protocol]\nmessage_max = \"{size}\"\n"))
+            .unwrap_or_else(|error| panic!("{size}: {error}"));
     }
 }
 
@@ -88,16 +89,16 @@ fn values_that_nobody_has_set_cause_no_error() {
 fn messages_follow_the_preset() {
     let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();
     assert_eq!(parse("").engine.authenticity.policy, SignaturePolicy::StrictNoSign);
-    let go = parse("[gossipsub]\npreset = \"go-libp2p-pubsub\"\n");
+    let go = parse("[protocol]\npreset = \"go-libp2p-pubsub\"\n");
     assert_eq!(go.engine.authenticity.policy, SignaturePolicy::StrictSign);
     assert_eq!(go.engine.max_message_bytes, 1 << 20);
-    let unsigned = parse("[messages]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
+    let unsigned = parse("[format]\nauthenticity = \"unsigned\"\nid = \"from-seqno\"\n");
     assert_eq!(unsigned.engine.authenticity.policy, SignaturePolicy::LaxNoSign);
     let remote = "listen = \"0.0.0.0:1\"\nallow_remote = true\n";
     assert!(parse(&format!("[control]\n{remote}token_file = \"t\"\n")).written.control.is_some());
     assert!(parse(&format!("[metrics]\n{remote}")).written.metrics.is_some());
     for section in
-        ["network]\nlisten = [\"/ip4/0.0.0.0/tcp/1\"]", "cat]\nnetwork = \"n\"\nlisten = \"[::]:1\""]
+        ["network]\nlisten = [\"/ip4/0.0.0.0/tcp/1\"]", "pool]\nnetwork = \"n\"\nlisten = \"[::]:1\""]
     {
         assert!(parse(&format!("allow_seed = true\n[{section}\n")).written.identity.allow_seed);
     }
@@ -154,20 +155,20 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "node.toml:4: network.max_connections_per_address: ",
         &["found 0", "at least 1"],
     ),
-    ("[network]\nin_flight = \"1 GiB\"", "node.toml:4: network.in_flight: ", &["1 GiB", "64 MiB"]),
+    ("[transport]\nin_flight = \"1 GiB\"", "node.toml:4: transport.in_flight: ", &["1 GiB", "64 MiB"]),
     (
-        "[gossipsub]\ndegree = 2\ndegree_low = 6",
-        "node.toml:5: gossipsub.degree_low: ",
+        "[protocol]\ndegree = 2\ndegree_low = 6",
+        "node.toml:5: protocol.degree_low: ",
         &["found 6", "at most degree = 2"],
     ),
-    ("[gossipsub]\npreset = \"fast\"", "node.toml:4: gossipsub.preset: ", &["`fast`", "`ethereum`"]),
+    ("[protocol]\npreset = \"fast\"", "node.toml:4: protocol.preset: ", &["`fast`", "`ethereum`"]),
     (
-        "[gossipsub]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
-        "node.toml:4: gossipsub.schedule_publish.source: ",
+        "[protocol]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
+        "node.toml:4: protocol.schedule_publish.source: ",
         &["observer", "peers"],
     ),
-    ("[messages]\nid = \"from-seqno\"", "node.toml:4: messages.id: ", &["anonymous", "sha256"]),
-    ("[messages]\nmax_size = \"1 GiB\"", "node.toml:4: messages.max_size: ", &["1 GiB", "64 MiB"]),
+    ("[format]\nid = \"from-seqno\"", "node.toml:4: format.id: ", &["anonymous", "sha256"]),
+    ("[protocol]\nmessage_max = \"1 GiB\"", "node.toml:4: protocol.message_max: ", &["1 GiB", "64 MiB"]),
     (
         "[control]\nlisten = \"0.0.0.0:7000\"",
         "node.toml:4: control.listen: ",
@@ -184,7 +185,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["everybody can compute", "2001:db8::1", "key_file", "allow_seed = true"],
     ),
     (
-        "[cat]\nnetwork = \"n\"\nlisten = \"0.0.0.0:1\"",
+        "[pool]\nnetwork = \"n\"\nlisten = \"0.0.0.0:1\"",
         "node.toml:2: identity.seed: ",
         &["reach 0.0.0.0", "allow_seed = true"],
     ),
@@ -208,87 +209,91 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["found \"inf o!!\"; expected a level"],
     ),
     (
-        "[gossipsub]\nschedule_publish = { kind = \"custo\" }",
-        "node.toml:4: gossipsub.schedule_publish.kind: ",
+        "[protocol]\nschedule_publish = { kind = \"custo\" }",
+        "node.toml:4: protocol.schedule_publish.kind: ",
         &["`staggered`, `feedback`"],
     ),
     ("[stop]\ndrain = 5", "node.toml:4: stop.drain: ", &["50 ms", "found 5"]),
-    ("[ring]\ngroup = \"g\"", "node.toml:3: ring: ", &["missing key `listen`"]),
+    ("[group]\nname = \"g\"", "node.toml:3: group: ", &["missing key `listen`"]),
     (
-        "[ring]\ngroup = \" \"\nlisten = \"127.0.0.1:1\"",
-        "node.toml:4: ring.group: ",
+        "[group]\nname = \" \"\nlisten = \"127.0.0.1:1\"",
+        "node.toml:4: group.name: ",
         &["the name of a group"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\npreset = \"circle\"",
-        "node.toml:6: ring.preset: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.preset = \"circle\"",
+        "node.toml:6: group.protocol.preset: ",
         &["\"circle\"", "ring-total"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"star\"",
-        "node.toml:6: ring.shape: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.shape = \"star\"",
+        "node.toml:6: group.protocol.shape: ",
         &["\"star\"", "double-tree"],
     ),
     (
-        "[ring]\npreset = \"ring-total\"\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nshape = \"direct\"",
-        "node.toml:7: ring.shape: ",
+        "[group]\nprotocol.preset = \"ring-total\"\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.shape = \"direct\"",
+        "node.toml:7: group.protocol.shape: ",
         &["found \"direct\"; expected ring, for total order"],
     ),
-    ("[ring]\ngroup = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: ring.advertise: ", &["others can dial"]),
+    ("[group]\nname = \"g\"\nlisten = \"0.0.0.0:1\"", "node.toml:3: group.advertise: ", &["others can dial"]),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nseeds = [\"192.0.2.1:7\"]",
-        "node.toml:3: ring.secret: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nseeds = [\"192.0.2.1:7\"]",
+        "node.toml:3: group.secret: ",
         &["found none", "reach 192.0.2.1:7", "openssl rand -hex 32", "unauthenticated = true"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nidentity = \"x.pem\"",
-        "node.toml:3: ring.members: ",
+        "[group]\nname = \"g\"\nlisten = \"192.0.2.1:7\"\nidentity = \"x.pem\"",
+        "node.toml:3: group.members: ",
         &["a certificate without members"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"192.0.2.1:7\"\nunauthenticated = true\nsecret = \"x\"",
-        "node.toml:7: ring.secret: ",
+        "[group]\nname = \"g\"\nlisten = \"192.0.2.1:7\"\nunauthenticated = true\nsecret = \"x\"",
+        "node.toml:7: group.secret: ",
         &["several kinds"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:7\"\nframes = \"fields\"",
-        "node.toml:6: ring.frames: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:7\"\nframes = \"fields\"",
+        "node.toml:6: group.frames: ",
         &["expected a secret too"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
-        "node.toml:6: ring.queue: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nqueue = \"0 B\"",
+        "node.toml:6: group.queue: ",
         &["1 B to 1 GiB"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"1 s\"",
-        "node.toml:3: ring.seeds: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"1 s\"",
+        "node.toml:3: group.seeds: ",
         &["found []", "another member"],
     ),
     (
-        "[ring]\ngroup = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"0 s\"\nseeds = [\"127.0.0.1:2\"]",
-        "node.toml:6: ring.require_seed: ",
+        "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nrequire_seed = \"0 s\"\nseeds = [\"127.0.0.1:2\"]",
+        "node.toml:6: group.require_seed: ",
         &["found 0", "more than 0"],
     ),
-    ("[cat]\npeers = []", "node.toml:3: cat: ", &["missing key `network`"]),
+    ("[pool]\npeers = []", "node.toml:3: pool: ", &["missing key `network`"]),
     (
-        "[cat]\nnetwork = \"n\"\npreset = \"dog\"",
-        "node.toml:5: cat.preset: ",
+        "[pool]\nnetwork = \"n\"\nprotocol.preset = \"dog\"",
+        "node.toml:5: pool.protocol.preset: ",
         &["`dog`", "cat-merged", "cat-2026"],
     ),
-    ("[cat]\nnetwork = \" \"", "node.toml:4: cat.network: ", &["\" \"", "ASCII"]),
-    ("[cat]\nnetwork = \"n\"\nmoniker = \"é\"", "node.toml:5: cat.moniker: ", &["ASCII"]),
+    ("[pool]\nnetwork = \" \"", "node.toml:4: pool.network: ", &["\" \"", "ASCII"]),
+    ("[pool]\nnetwork = \"n\"\nmoniker = \"é\"", "node.toml:5: pool.moniker: ", &["ASCII"]),
     (
-        "[cat]\nnetwork = \"n\"\nlisten = \"here\"",
-        "node.toml:5: cat.listen: ",
+        "[pool]\nnetwork = \"n\"\nlisten = \"here\"",
+        "node.toml:5: pool.listen: ",
         &["found \"here\"; expected an IP address and a port"],
     ),
     (
-        "[cat]\nnetwork = \"n\"\npeers = [\"1.2.3.4:5\"]",
-        "node.toml:5: cat.peers.0: ",
+        "[pool]\nnetwork = \"n\"\npeers = [\"1.2.3.4:5\"]",
+        "node.toml:5: pool.peers.0: ",
         &["1.2.3.4:5", "id@host:port"],
     ),
-    ("[cat]\nnetwork = \"n\"\nmax_inbound = 0", "node.toml:5: cat.max_inbound: ", &["found 0", "at least 1"]),
+    (
+        "[pool]\nnetwork = \"n\"\nmax_inbound = 0",
+        "node.toml:5: pool.max_inbound: ",
+        &["found 0", "at least 1"],
+    ),
     ("= 5", "node.toml:3: ", &["key"]),
 ];
 

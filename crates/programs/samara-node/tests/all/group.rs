@@ -9,7 +9,7 @@ use crate::common::*;
 
 /// Returns a section for a member with these seeds.
 fn ring(seeds: &[String]) -> String {
-    format!("[ring]\ngroup = \"test\"\nlisten = \"127.0.0.1:0\"\nseeds = {seeds:?}\n{FAST}")
+    format!("[group]\nname = \"test\"\nlisten = \"127.0.0.1:0\"\nseeds = {seeds:?}\n{FAST}")
 }
 
 fn address(node: &Node) -> String {
@@ -83,7 +83,7 @@ async fn a_node_that_requires_a_seed_starts_only_with_one() {
     let text = format!("[identity]\nseed = 86\n{}", requires("300 ms"));
     let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
     let error = Running::start(config).await.expect_err("no seed answers");
-    assert!(error.starts_with("ring.require_seed: no seed answered within 300ms"), "{error}");
+    assert!(error.starts_with("group.require_seed: no seed answered within 300ms"), "{error}");
     assert!(error.contains(&seed), "{error}");
 }
 
@@ -91,7 +91,8 @@ async fn a_node_that_requires_a_seed_starts_only_with_one() {
 async fn other_options_and_taken_addresses_are_reported() {
     let first = node(87, &[], "", &ring(&[])).await;
     let seed = address(&first);
-    let total = ring(std::slice::from_ref(&seed)).replace("[ring]", "[ring]\npreset = \"ring-total\"");
+    let total =
+        ring(std::slice::from_ref(&seed)).replace("[group]", "[group]\nprotocol.preset = \"ring-total\"");
     let second = node(88, &[], "", &total).await;
     let failed = |status: &Value| status["failed_seeds"][&seed].is_string();
     let status = second.until("/v1/group", "a failed seed", failed).await;
@@ -103,8 +104,8 @@ async fn other_options_and_taken_addresses_are_reported() {
     let requires = total.replace(FAST, &format!("require_seed = \"300 ms\"\n{FAST}"));
     let taken = ring(&[]).replace("127.0.0.1:0", &seed);
     for (section, words) in [
-        (requires, ["ring.seeds: the member cannot join through the seed", &seed]),
-        (taken, ["ring.listen: cannot listen on", "in use"]),
+        (requires, ["group.seeds: the member cannot join through the seed", &seed]),
+        (taken, ["group.listen: cannot listen on", "in use"]),
     ] {
         let text = format!("[identity]\nseed = 89\n{section}");
         let config = NodeConfig::parse(&text, Path::new("test.toml")).expect("it is valid");
@@ -126,7 +127,7 @@ async fn without_a_section_there_is_no_group() {
     assert!(node.running.ready().group.is_none());
     let (status, answer) = node.try_post("/v1/group/broadcast", "{\"text\": \"x\"}").await;
     assert_eq!(status, 404);
-    assert!(answer["error"].as_str().unwrap().contains("[ring]"), "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains("[group]"), "{answer}");
 }
 
 /// The secret and the certificate of a member are read at the start.
@@ -150,7 +151,7 @@ async fn members_authenticate_each_other() {
     };
     set_mode(0o644);
     let error = refused(&use_secret).await;
-    assert!(error.starts_with("ring.secret: ") && error.contains("chmod 600"), "{error}");
+    assert!(error.starts_with("group.secret: ") && error.contains("chmod 600"), "{error}");
     set_mode(0o600);
     let error = refused(&format!("secret = {:?}", path("nowhere"))).await;
     assert!(error.contains("openssl rand -hex 32 > "), "{error}");
@@ -168,7 +169,7 @@ async fn members_authenticate_each_other() {
     std::fs::write(&secret, "short").unwrap();
     let error = refused(&use_secret).await;
     assert!(error.contains("5 bytes; expected at least 16"), "{error}");
-    let certificate = path("ring.pem");
+    let certificate = path("group.pem");
     let fingerprint = samara_node::new_certificate(Path::new(&certificate)).unwrap();
     let other = "1".repeat(64);
     let pinned = |fingerprint: &str| {
@@ -178,11 +179,11 @@ async fn members_authenticate_each_other() {
         )
     };
     let error = refused(&pinned(&other)).await;
-    let found = format!("ring.identity: found a certificate with the fingerprint {fingerprint}; ");
+    let found = format!("group.identity: found a certificate with the fingerprint {fingerprint}; ");
     assert!(error.starts_with(&found) && error.contains(&other), "{error}");
-    assert!(error.contains("which the members have for 127.0.0.1:17999; correct ring.members"), "{error}");
+    assert!(error.contains("which the members have for 127.0.0.1:17999; correct group.members"), "{error}");
     let error = refused(&pinned("12")).await;
-    assert!(error.starts_with("ring.members.0.fingerprint: "), "{error}");
+    assert!(error.starts_with("group.members.0.fingerprint: "), "{error}");
     let certified = node(88, &[], "", &with(&[], &pinned(&fingerprint))).await;
     certified.until("/v1/group", "a view of its own", |status| members(status) == 1).await;
     std::fs::remove_dir_all(&directory).unwrap();

@@ -7,7 +7,7 @@ use crate::common::*;
 /// Returns a section for a pool that dials these peers.
 fn pool(peers: &[String]) -> String {
     let listen = "listen = \"127.0.0.1:0\"\nmax_inbound_per_ip = 64";
-    format!("[cat]\nnetwork = \"test\"\n{listen}\npeers = {peers:?}\n{FAST}")
+    format!("[pool]\nnetwork = \"test\"\n{listen}\npeers = {peers:?}\n{FAST}")
 }
 
 fn pool_address(node: &Node) -> String {
@@ -83,7 +83,9 @@ async fn every_preset_works() {
     let presets =
         ["flood-fifo", "flood-priority", "seen-only", "cat-2023", "cat2-2023", "cat-merged", "cat-2026"];
     for (seed, preset) in (100..).step_by(3).zip(presets) {
-        let section = |peers: &[String]| pool(peers).replace("[cat]", &format!("[cat]\npreset = {preset:?}"));
+        let section = |peers: &[String]| {
+            pool(peers).replace("[pool]", &format!("[pool]\nprotocol.preset = {preset:?}"))
+        };
         let hub = node(seed, &[], "", &section(&[])).await;
         let peers = [pool_address(&hub)];
         let one = node(seed + 1, &[], "", &section(&peers)).await;
@@ -116,7 +118,7 @@ async fn owed_transactions_leave_before_the_end() {
 async fn invalid_pool_requests_are_rejected_with_a_reason() {
     let without = node(76, &[], "", FAST).await;
     let (status, body) = request(without.control, "GET", "/v1/pool", "").await;
-    assert!(status == 404 && body.contains("expected a section [cat]"), "{status} {body}");
+    assert!(status == 404 && body.contains("expected a section [pool]"), "{status} {body}");
     let node = with_pool(77, &[]).await;
     let cases: &[(&str, &str, u16, &str)] = &[
         ("/v1/pool/submit", "{}", 400, "exactly one of data, text and random_bytes"),

@@ -88,8 +88,7 @@ async fn both_sides_of_a_message_are_traced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_and_rejections_are_traced() {
     let quiet = "heartbeat = \"100 ms\"\nidontwant = false\n";
-    let config =
-        |messages: &str| format!("[gossipsub]\npreset = \"ethereum\"\n{quiet}[messages]\n{messages}");
+    let config = |messages: &str| format!("[protocol]\npreset = \"ethereum\"\n{quiet}[format]\n{messages}");
     let anonymous = config("authenticity = \"anonymous\"\nid = \"sha256\"\n");
     let path = file("victim.trace");
     let victim = node(55, &["t"], "", &format!("{anonymous}[trace]\nfile = {path:?}\n")).await;

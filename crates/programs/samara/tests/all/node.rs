@@ -70,7 +70,7 @@ impl Node {
     fn start(scratch: &Scratch, rest: &str) -> Self {
         let text = format!(
             "topics = [\"t\"]\n[identity]\nkey_file = \"key\"\n[control]\nlisten = \"127.0.0.1:0\"\n\
-             [gossipsub]\nheartbeat = \"100 ms\"\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n{rest}"
+             [protocol]\nheartbeat = \"100 ms\"\n[network]\nlisten = [\"/ip4/127.0.0.1/tcp/0\"]\n{rest}"
         );
         Self::of(command(scratch, &text))
     }

@@ -406,7 +406,7 @@ impl GossipSub {
         match self.config.partial.as_ref().map(|config| (config.exchange.asking, config.exchange.patience)) {
             None => {}
             Some((Asking::Everyone, _)) => self.ask_everyone(key),
-            Some((Asking::One, patience)) => self.ask_one(key, patience.into(), cx),
+            Some((Asking::One, patience)) => self.ask_one(key, patience, cx),
         }
     }
 

@@ -1,13 +1,14 @@
-//! `[ring]`: a member of a group.
+//! `[group]`: a member of a group.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use samara_engine::Shape;
+use samara_engine::shape::{ShapeSetting, Workload};
 use samara_engine::units::{Size, Span};
-use samara_net::ring::{self, Authentication, Certificates, Frames, OptionError, Preset, Secret};
-use samara_ring::ShapeChoice;
+use samara_net::ring::{self, Authentication, Certificates, Frames, OptionError, Secret};
+use samara_ring::{Config, Parameters, key_of};
 use serde::{Deserialize, Serialize};
 
 use super::Network;
@@ -17,14 +18,9 @@ use super::mix::{Peer, load};
 /// A member of a group, over framed TCP.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ring {
-    /// The name of the protocol's preset.
-    #[serde(default = "default_preset")]
-    pub preset: String,
-    /// The name of the shape in which messages travel; by default that of the preset.
-    pub shape: Option<String>,
+pub struct Group {
     /// The name of the group. The member rejects nodes of another group.
-    pub group: String,
+    pub name: String,
     /// Address to listen on, such as `192.0.2.1:7800`.
     pub listen: SocketAddr,
     /// The address at which others dial this member, if it differs from `listen`.
@@ -51,16 +47,19 @@ pub struct Ring {
     /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait.
     #[serde(default = "default_queue")]
     pub queue: Size,
+    /// The keys of a scenario's `[protocol]`.
+    #[serde(default)]
+    pub protocol: Parameters,
 }
 
 /// A valid configuration. Its secret or certificate is read at the start.
 #[derive(Clone, Debug)]
-pub struct CheckedRing {
-    written: Ring,
+pub struct CheckedGroup {
+    written: Group,
     pub options: ring::Options,
 }
 
-impl CheckedRing {
+impl CheckedGroup {
     /// Returns the options of the member. Reads the secret or the certificate.
     pub fn options(&self) -> Result<ring::Options, String> {
         let authentication = self.written.authentication();
@@ -82,29 +81,14 @@ pub enum Protected {
     Fields,
 }
 
-fn default_preset() -> String {
-    Preset::Ring.name().to_owned()
-}
-
 fn default_queue() -> Size {
     Size::from_bytes(256 << 10)
 }
 
-impl Ring {
-    pub(super) fn checked(&self, network: &Network) -> Result<CheckedRing, Wrong> {
-        let unknown = |key: &str, found: &str, names: &[&str]| {
-            (key.to_owned(), format!("found {found:?}; expected one of {}", names.join(", ")))
-        };
-        let preset = Preset::from_name(&self.preset).and_then(Preset::config);
-        let presets = [Preset::Ring, Preset::RingTotal, Preset::Direct];
-        let mut config =
-            preset.ok_or_else(|| unknown("ring.preset", &self.preset, &presets.map(Preset::name)))?;
-        if let Some(name) = &self.shape {
-            let shape = Shape::from_name(name)
-                .ok_or_else(|| unknown("ring.shape", name, &Shape::ALL.map(|shape| shape.name())))?;
-            config.shape = ShapeChoice::Fixed(shape);
-        }
-        check(!self.group.trim().is_empty(), "ring.group", || {
+impl Group {
+    pub(super) fn checked(&self, network: &Network) -> Result<CheckedGroup, Wrong> {
+        let config = self.engine()?;
+        check(!self.name.trim().is_empty(), "group.name", || {
             "found an empty name; expected the name of a group".to_owned()
         })?;
         let options = ring::Options {
@@ -115,26 +99,56 @@ impl Ring {
             config,
             queue_bytes: usize::try_from(self.queue.bytes()).unwrap_or(usize::MAX),
             max_pending: network.max_pending as usize,
-            ..ring::Options::new(&self.group, self.listen)
+            ..ring::Options::new(&self.name, self.listen)
         };
         options.check().map_err(|error| self.wrong(&error))?;
-        Ok(CheckedRing { written: self.clone(), options })
+        Ok(CheckedGroup { written: self.clone(), options })
+    }
+
+    fn engine(&self) -> Result<Config, Wrong> {
+        let protocol = &self.protocol;
+        let shapes = Shape::ALL.map(Shape::name).join(", ");
+        check(protocol.shape != Some(ShapeSetting::ByFormula), "group.protocol.shape", || {
+            format!("found by-formula, which needs the rates of links; expected one of {shapes}")
+        })?;
+        for key in ["federated", "bridge_shape", "absent_after"] {
+            let is_used = protocol.given().has(key) && (key != "federated" || protocol.federated);
+            check(!is_used, format!("group.protocol.{key}"), || {
+                "belongs to federations, which exist in simulations only; remove it".to_owned()
+            })?;
+        }
+        // The formula alone needs the load on the members.
+        let load = Workload {
+            members: 0,
+            senders: 1,
+            message_bytes: 1,
+            chunk_bytes: 1,
+            link_bytes_per_s: 1.0,
+            hop_s: 0.0,
+        };
+        protocol.build(load).ok_or_else(|| {
+            let message = "found \"daisychain\", which has no members; expected ring, ring-total or direct";
+            ("group.protocol.preset".to_owned(), message.to_owned())
+        })
     }
 
     fn wrong(&self, error: &OptionError) -> Wrong {
         let key = match &*error.field {
-            "authentication" => return ("ring.secret".to_owned(), self.unprotected()),
-            "authentication.members" => "ring.members",
-            "authentication.identity" => "ring.identity",
-            "queue_bytes" => "ring.queue",
-            "advertise" => "ring.advertise",
-            "seeds" => "ring.seeds",
-            "require_seed" => "ring.require_seed",
-            // The configuration can set nothing else: total order needs the ring.
-            _ => "ring.shape",
+            "authentication" => return ("group.secret".to_owned(), self.unprotected()),
+            "authentication.members" => "group.members",
+            "authentication.identity" => "group.identity",
+            "queue_bytes" => "group.queue",
+            "advertise" => "group.advertise",
+            "seeds" => "group.seeds",
+            "require_seed" => "group.require_seed",
+            field => {
+                let key = key_of(field).unwrap_or_else(|| field.to_owned());
+                let message = format!("found {}; expected {}", error.found, error.expected);
+                return (format!("group.protocol.{key}"), message);
+            }
         };
-        let remedy = if key == "ring.identity" {
-            "; correct ring.members at all members, or use the file of that certificate"
+        let remedy = if key == "group.identity" {
+            "; correct group.members at all members, or use the file of that certificate"
         } else {
             ""
         };
@@ -145,14 +159,14 @@ impl Ring {
     fn kind(&self) -> Result<Authentication, Wrong> {
         let ways = [self.secret.is_some(), self.identity.is_some(), self.unauthenticated];
         let found = ways.into_iter().filter(|is_set| *is_set).count();
-        check(found <= 1, "ring.secret", || {
+        check(found <= 1, "group.secret", || {
             "found several kinds of authentication; expected one of secret, identity and unauthenticated"
                 .to_owned()
         })?;
-        check(self.frames.is_none() || self.secret.is_some(), "ring.frames", || {
+        check(self.frames.is_none() || self.secret.is_some(), "group.frames", || {
             "found no secret that could protect them; expected a secret too".to_owned()
         })?;
-        check(self.members.is_empty() == self.identity.is_none(), "ring.members", || {
+        check(self.members.is_empty() == self.identity.is_none(), "group.members", || {
             "found a certificate without members, or members without one; expected both".to_owned()
         })?;
         Ok(if found == 0 { Authentication::Loopback } else { Authentication::Unauthenticated })
@@ -166,16 +180,16 @@ impl Ring {
                 Some(Protected::Fields) => Frames::Fields,
             };
             let secret = secret(path)
-                .map_err(|error| ("ring.secret".to_owned(), format!("{}: {error}", path.display())))?;
+                .map_err(|error| ("group.secret".to_owned(), format!("{}: {error}", path.display())))?;
             return Ok(Authentication::Secret(secret, frames));
         }
         if let Some(path) = &self.identity {
-            let identity = load(path, "ring.members")
-                .map_err(|error| ("ring.identity".to_owned(), format!("{}: {error}", path.display())))?;
+            let identity = load(path, "group.members")
+                .map_err(|error| ("group.identity".to_owned(), format!("{}: {error}", path.display())))?;
             let pinned = self.members.iter().enumerate().map(|(at, member)| {
                 let fingerprint = member.fingerprint.parse();
                 let fingerprint = fingerprint
-                    .map_err(|error| (format!("ring.members.{at}.fingerprint"), format!("{error}")))?;
+                    .map_err(|error| (format!("group.members.{at}.fingerprint"), format!("{error}")))?;
                 Ok((member.address, fingerprint))
             });
             let members = pinned.collect::<Result<_, Wrong>>()?;
@@ -191,7 +205,7 @@ impl Ring {
         format!(
             "found none, and other machines reach {}; expected a file with a secret of all members \
              (`umask 077; openssl rand -hex 32 > group.secret`), identity and members, \
-             or unauthenticated = true in [ring], with which everybody who reaches them can join",
+             or unauthenticated = true in [group], with which everybody who reaches them can join",
             outside.join(", ")
         )
     }
