@@ -10,7 +10,7 @@ use samara_document::table::read_pairs;
 use samara_document::topology::{nodes_of, read_file};
 use samara_document::{
     GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit, Network,
-    RegionWeights, Topology, TopologyKind,
+    RegionWeights, Topology,
 };
 use samara_scenario::{Overrides, builtin, load_source};
 use samara_trace::live::{Clock, Event, Latencies, Line, LiveReader, ReadCounts, RoundState, Said, Step};
@@ -186,8 +186,7 @@ pub(crate) fn graph(data: &[u8]) {
     assert!(!links.is_empty() && links.iter().all(|(a, b)| a != b && (*b as usize) < names.len()));
     let nodes = nodes_of(FILE_NAME, &inputs).expect("a graph has nodes");
     assert!(nodes as usize >= names.len());
-    let topology =
-        Topology { kind: TopologyKind::File, file: Some(FILE_NAME.to_owned()), ..Topology::default() };
+    let topology = Topology::File { file: FILE_NAME.to_owned(), topic_peers_min: 0 };
     let network = Network { nodes, topology, ..Network::default() };
     let (read, _) = read_file(&network, &inputs).expect("the network has the nodes of the graph");
     assert_eq!((read.nodes, read.edges.len()), (nodes, graph.edges.len()));

@@ -14,6 +14,8 @@ mod engine;
 mod flush;
 pub mod hostile;
 mod keyed;
+#[cfg(feature = "config")]
+pub mod kinds;
 mod names;
 #[cfg(feature = "config")]
 pub mod octets;

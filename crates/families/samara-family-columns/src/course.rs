@@ -11,6 +11,7 @@ use crate::section::{Columns, CustodyPattern};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
+use samara_document::Topology;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time, Topic};
 use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
@@ -461,7 +462,11 @@ fn observed(scenario: &Scenario, observer: Option<u32>, rng: &mut NodeRng) -> Ve
     let publisher = scenario.part::<Columns>().publisher;
     let mut hosts: Vec<u32> = (0..scenario.network.nodes).filter(|host| *host != publisher).collect();
     rng.shuffle(&mut hosts);
-    hosts.truncate(scenario.network.topology.degree.max(8) as usize);
+    let degree = match scenario.network.topology {
+        Topology::RandomRegular { degree, .. } => degree,
+        _ => Topology::DEGREE,
+    };
+    hosts.truncate(degree.max(8) as usize);
     hosts.into_iter().chain([publisher]).map(|host| (observer, host)).collect()
 }
 

@@ -127,7 +127,7 @@ impl Messages {
                 .ok_or_else(|| format!("unknown node {name}; nodes are numbered 0 to {}", nodes - 1)),
         };
         let most = largest(scenario);
-        let hosts = (&scenario.network.nodes_file, &scenario.network.topology.file, nodes);
+        let hosts = (&scenario.network.nodes_file, scenario.network.topology.file(), nodes);
         MessageTable::read(file, inputs, (&format!("{hosts:?}"), find), (PAYLOAD_MIN, most))
     }
 }

@@ -2,7 +2,7 @@
 //! configurations of engines.
 
 use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
-use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleSpec, SourceKind};
 use samara_engine::settings::Form;
 use samara_engine::units::Span;
 use samara_gossipsub::config::{Parameters, expected_of, followers, key_of};
@@ -167,43 +167,32 @@ fn check_schedules(
     let keys = ["protocol.schedule_publish", "protocol.schedule_forward"];
     for (key, spec) in keys.into_iter().zip(schedules) {
         let Some(spec) = spec else { continue };
-        let kinds = [ScheduleKind::Sequential, ScheduleKind::Staggered, ScheduleKind::Custom];
-        let plain = kinds.contains(&spec.kind);
-        if plain && (spec.shuffle || spec.peers.is_some()) {
-            checks.wrong(key, "shuffle and peers belong to the kinds interleaved and feedback");
-        }
-        if spec.timeout.is_some() && spec.kind != ScheduleKind::Staggered {
-            checks.wrong(key, "timeout belongs to the kind staggered");
-        }
-        if (spec.source.is_some() || spec.cap.is_some()) && spec.kind != ScheduleKind::Feedback {
-            checks.wrong(key, "source and cap belong to the kind feedback");
-        }
-        check_policy(checks, key, spec, policies);
-        if spec.source == Some(SourceKind::Observer) && !has_observer {
-            checks.wrong(key, "source = \"observer\" needs columns.observer = true");
+        match spec {
+            ScheduleSpec::Custom { policy } => check_policy(checks, key, policy.as_deref(), policies),
+            ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. } if !has_observer => {
+                checks.wrong(key, "source = \"observer\" needs columns.observer = true");
+            }
+            _ => {}
         }
     }
 }
 
 /// Checks that a policy exists in the program, since a scenario cannot contain one.
-fn check_policy(checks: &mut Checks<'_>, key: &str, spec: &ScheduleSpec, policies: &Policies) {
+fn check_policy(checks: &mut Checks<'_>, key: &str, policy: Option<&str>, policies: &Policies) {
     let names: Vec<&str> = policies.names().collect();
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let key = &format!("{key}.policy");
-    match (&spec.policy, spec.kind) {
-        (Some(name), ScheduleKind::Custom) if !names.contains(&name.as_str()) => {
+    match policy {
+        Some(name) if !names.contains(&name) => {
             let how = "policies are code that runs a scenario: in Python, samara.run(..., policies={\"NAME\": CLASS})";
             checks.wrong(key, format!("is \"{name}\"; known policies: {there}; {how}"));
         }
-        (None, ScheduleKind::Custom) => {
+        None => {
             checks.wrong(
                 key,
                 format!("is missing; kind = \"custom\" needs the name of a policy; known policies: {there}"),
             );
         }
-        (Some(_), kind) if kind != ScheduleKind::Custom => {
-            checks.wrong(key, "belongs to the kind custom");
-        }
-        _ => {}
+        Some(_) => {}
     }
 }

@@ -389,23 +389,25 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     }
 }
 
-/// The entries of a table, and the entry whose key was read last. A preset comes first: other keys
-/// replace its values.
+/// The entries of a table, and the entry whose key was read last. A kind comes first, since it decides
+/// about other keys, or a preset, whose values other keys replace.
 struct Entries<'a> {
-    preset: Option<(&'a String, &'a toml::Value)>,
+    first: Option<(&'a String, &'a toml::Value)>,
+    first_key: Option<&'a String>,
     others: toml::map::Iter<'a, String, toml::Value>,
     last: Option<(&'a str, &'a toml::Value)>,
 }
 
-const PRESET: &str = "preset";
+const FIRST: [&str; 2] = ["kind", "preset"];
 
 impl<'a> Entries<'a> {
     fn of(table: &'a toml::Table) -> Self {
-        Self { preset: table.get_key_value(PRESET), others: table.iter(), last: None }
+        let first = FIRST.into_iter().find_map(|key| table.get_key_value(key));
+        Self { first, first_key: first.map(|(key, _)| key), others: table.iter(), last: None }
     }
 
     fn next(&mut self) -> Option<(&'a String, &'a toml::Value)> {
-        self.preset.take().or_else(|| self.others.find(|(key, _)| *key != PRESET))
+        self.first.take().or_else(|| self.others.find(|(key, _)| Some(*key) != self.first_key))
     }
 }
 

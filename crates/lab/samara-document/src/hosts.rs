@@ -8,7 +8,7 @@ use samara_engine::units::{Rate, Span};
 
 use crate::graph::GraphFile;
 use crate::table::{Names, Quantity, Row, Rows, Shape, scan};
-use crate::{Inputs, LatencyOf, LatencyTable, Network, TopologyKind, topology};
+use crate::{Inputs, LatencyOf, LatencyTable, Network, topology};
 
 /// Maximum number of rows in a table, the same as hosts in a simulation.
 const HOSTS_MAX: usize = 1 << 20;
@@ -194,7 +194,7 @@ pub fn host_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names
     if let Some(file) = &network.nodes_file {
         return Ok(HostTable::read(file, inputs)?.names.clone());
     }
-    if network.topology.kind == TopologyKind::File
+    if network.topology.file().is_some()
         && let Some(names) = topology::file_names(network, inputs)?
     {
         return Ok(Some(names));

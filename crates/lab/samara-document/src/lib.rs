@@ -35,7 +35,7 @@ pub use {
     latency::LatencyTable,
     network::{
         FairQueue, HostClass, Interface, LatencyFile, LatencyFormat, LatencyKind, LatencyOf, LatencyUnit,
-        Network, Paths, Placed, Queue, Regions, Topology, TopologyKind, UplinkQueue,
+        Network, Paths, Placed, Queue, Regions, Topology, UplinkQueue,
     },
     table::Names,
 };

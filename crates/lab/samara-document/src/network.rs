@@ -86,63 +86,123 @@ impl Default for Network {
     }
 }
 
-/// The links between hosts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Topology {
-    /// The kind of graph.
-    pub kind: TopologyKind,
-    /// Number of links of each host (random-regular).
-    pub degree: u32,
-    /// Number of random hosts that each host dials (random-dials). With the links that others dial,
-    /// a host has about twice as many.
-    pub dials: u32,
-    /// Number of links that each new host makes to older ones (barabasi-albert): the parameter m of
-    /// the model.
-    pub attachments: u32,
-    /// Seed of a barabasi-albert graph. Default: the seed of the run.
-    pub seed: Option<u64>,
-    /// Minimum number of links that each subscriber of a topic has to other subscribers, which get
-    /// added as when clients find peers for their subnets. 0 leaves the graph unchanged.
-    pub topic_peers_min: u32,
-    /// The edges (kind `file`): CSV with the columns `dialer` and `listener`, an edge list or
-    /// GraphML, plain or compressed with zstd. A path relative to the scenario file, or `builtin:`
-    /// and the name of a data file of Samara.
-    pub file: Option<String>,
+samara_engine::kinds! {
+    /// The links between hosts. A random regular graph if the kind is absent.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Topology: "random-regular" {
+        /// Every host has the same number of links, drawn at random.
+        RandomRegular = "random-regular" {
+            /// Number of links of each host.
+            #[serde(default = "default_degree")]
+            degree: u32,
+            /// Minimum number of links that each subscriber of a topic has to other subscribers, which
+            /// get added as when clients find peers for their subnets. 0 leaves the graph unchanged.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+        /// Every host dials a number of random other hosts, as nodes do that know each other's
+        /// addresses.
+        RandomDials = "random-dials" {
+            /// Number of random hosts that each host dials. With the links that others dial, a host has
+            /// about twice as many.
+            #[serde(default = "default_dials")]
+            dials: u32,
+            /// As in a random regular graph.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+        /// Every host has a link to every other.
+        FullMesh = "full-mesh" {
+            /// As in a random regular graph.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+        /// Every host has a link to the next one.
+        Ring = "ring" {
+            /// As in a random regular graph.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+        /// Hosts join one by one and link to older ones, preferably those with many links (Barabási and
+        /// Albert 1999).
+        BarabasiAlbert = "barabasi-albert" {
+            /// Number of links that each new host makes to older ones: the parameter m of the model.
+            #[serde(default = "default_attachments")]
+            attachments: u32,
+            /// Seed of the graph. Default: the seed of the run.
+            seed: Option<u64>,
+            /// As in a random regular graph.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+        /// The graph is in a file.
+        File = "file" {
+            /// The edges: CSV with the columns `dialer` and `listener`, an edge list or GraphML, plain
+            /// or compressed with zstd. A path relative to the scenario file, or `builtin:` and the name
+            /// of a data file of Samara.
+            file: String,
+            /// As in a random regular graph.
+            #[serde(default)]
+            topic_peers_min: u32,
+        },
+    }
 }
 
-impl Default for Topology {
-    fn default() -> Self {
-        Self {
-            kind: TopologyKind::RandomRegular,
-            degree: 70,
-            dials: 10,
-            attachments: 6,
-            seed: None,
-            topic_peers_min: 0,
-            file: None,
+fn default_degree() -> u32 {
+    Topology::DEGREE
+}
+
+fn default_dials() -> u32 {
+    Topology::DIALS
+}
+
+fn default_attachments() -> u32 {
+    Topology::ATTACHMENTS
+}
+
+impl Topology {
+    /// Default number of links of each host in a random regular graph.
+    pub const DEGREE: u32 = 70;
+    /// Default number of hosts that each host dials.
+    pub const DIALS: u32 = 10;
+    /// Default number of links that a new host makes by preferential attachment.
+    pub const ATTACHMENTS: u32 = 6;
+
+    /// The file of the graph, if it is in one.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::File { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Minimum number of links that each subscriber of a topic has to other subscribers.
+    pub fn topic_peers_min(&self) -> u32 {
+        match self {
+            Self::RandomRegular { topic_peers_min, .. }
+            | Self::RandomDials { topic_peers_min, .. }
+            | Self::FullMesh { topic_peers_min }
+            | Self::Ring { topic_peers_min }
+            | Self::BarabasiAlbert { topic_peers_min, .. }
+            | Self::File { topic_peers_min, .. } => *topic_peers_min,
+        }
+    }
+
+    /// The number of links that each host makes at random, with its key.
+    pub fn links(&mut self) -> Option<(&'static str, &mut u32)> {
+        match self {
+            Self::RandomRegular { degree, .. } => Some(("degree", degree)),
+            Self::RandomDials { dials, .. } => Some(("dials", dials)),
+            Self::BarabasiAlbert { attachments, .. } => Some(("attachments", attachments)),
+            Self::FullMesh { .. } | Self::Ring { .. } | Self::File { .. } => None,
         }
     }
 }
 
-/// Kinds of graphs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopologyKind {
-    /// Every host has the same number of links, drawn at random.
-    RandomRegular,
-    /// Every host dials a number of random other hosts, as nodes do that know each other's
-    /// addresses.
-    RandomDials,
-    /// Every host has a link to every other.
-    FullMesh,
-    /// Every host has a link to the next one.
-    Ring,
-    /// Hosts join one by one and link to older ones, preferably those with many links (Barabási and
-    /// Albert 1999).
-    BarabasiAlbert,
-    /// The graph is in a file.
-    File,
+impl Default for Topology {
+    fn default() -> Self {
+        Self::RandomRegular { degree: Self::DEGREE, topic_peers_min: 0 }
+    }
 }
 
 /// How the links of a host share its uplink.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use samara_engine::{NodeRng, Purpose};
 
 use crate::table::listed;
-use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, TopologyKind, host_names};
+use crate::{GraphFile, HostTable, Inputs, Names, Network, Topology, host_names};
 
 /// An undirected graph with the dialer of each edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,22 +216,21 @@ pub fn build(
     seed: u64,
 ) -> Result<Graph, String> {
     let nodes = network.nodes;
-    let Topology { kind, degree, dials, attachments, seed: own_seed, topic_peers_min, file: _ } =
-        &network.topology;
     let mut rng = NodeRng::new(seed, 0, Purpose::Topology);
-    let mut graph = match kind {
-        TopologyKind::RandomRegular => random_regular(nodes, *degree, &mut rng),
-        TopologyKind::RandomDials => random_dials(nodes, *dials, &mut rng),
-        TopologyKind::FullMesh => full_mesh(nodes),
-        TopologyKind::Ring => ring(nodes),
-        TopologyKind::BarabasiAlbert => {
+    let mut graph = match &network.topology {
+        Topology::RandomRegular { degree, .. } => random_regular(nodes, *degree, &mut rng),
+        Topology::RandomDials { dials, .. } => random_dials(nodes, *dials, &mut rng),
+        Topology::FullMesh { .. } => full_mesh(nodes),
+        Topology::Ring { .. } => ring(nodes),
+        Topology::BarabasiAlbert { attachments, seed: own_seed, .. } => {
             let mut own = own_seed.map(|seed| NodeRng::new(seed, 0, Purpose::Topology));
             barabasi_albert(nodes, *attachments, own.as_mut().unwrap_or(&mut rng))
         }
-        TopologyKind::File => read_file(network, inputs)?.0,
+        Topology::File { .. } => read_file(network, inputs)?.0,
     };
-    if *topic_peers_min > 0 {
-        find_topic_peers(&mut graph, custody, columns, *topic_peers_min as usize, &mut rng);
+    let topic_peers_min = network.topology.topic_peers_min();
+    if topic_peers_min > 0 {
+        find_topic_peers(&mut graph, custody, columns, topic_peers_min as usize, &mut rng);
     }
     connected(&graph, network, inputs)?;
     Ok(graph)
@@ -249,7 +248,7 @@ fn connected(graph: &Graph, network: &Network, inputs: &Inputs) -> Result<(), St
         has_links[*b as usize] = true;
     }
     let names = host_names(network, inputs)?;
-    let file = network.topology.file.as_deref().filter(|_| network.topology.kind == TopologyKind::File);
+    let file = network.topology.file();
     let in_file = file.map(|file| GraphFile::read(file, inputs)).transpose()?;
     let shown = |node: &u32| {
         let name =
@@ -316,7 +315,7 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
 /// appearance. A table of numbers may have more hosts than the network: the first `network.nodes`
 /// are used.
 pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
-    let file = network.topology.file.as_deref().ok_or("network.topology.file is missing")?;
+    let file = network.topology.file().ok_or("network.topology.file is missing")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
     let mut notes = graph.notes.clone();
     let host_of: Vec<u32> = if let Some(hosts) = &network.nodes_file {
@@ -350,7 +349,7 @@ fn host_numbers(graph: &GraphFile, nodes: u32) -> Option<Vec<u32>> {
 
 /// The names of hosts in the file of a graph. `None` if they are numbers.
 pub(crate) fn file_names(network: &Network, inputs: &Inputs) -> Result<Option<Arc<Names>>, String> {
-    let Some(file) = &network.topology.file else { return Ok(None) };
+    let Some(file) = network.topology.file() else { return Ok(None) };
     let graph = GraphFile::read(file, inputs)?;
     let is_named = host_numbers(&graph, network.nodes).is_none();
     Ok(is_named.then(|| Arc::clone(&graph.names)))

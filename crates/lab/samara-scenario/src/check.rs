@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use samara_document::keys::get;
 use samara_document::{
-    FairQueue, Interface, Network, Placed, Problem, Queue, Regions, TopologyKind, UplinkQueue,
+    FairQueue, Interface, Network, Placed, Problem, Queue, Regions, Topology, UplinkQueue,
 };
 use samara_engine::config::ConfigError;
 use samara_engine::units::{Share, Size, Span};
 use samara_sim::{FqCoDel, LATENCY_FLOOR, PairLatencies};
 
-use crate::{FaultKind, Scenario, Stack, TransportKind};
+use crate::{Fault, FaultKind, Scenario, Stack, TransportKind, TransportSpec};
 
 /// Maximum number of links between nodes: each has state at both ends.
 const LINKS_MAX: u64 = 1 << 26;
@@ -49,12 +49,12 @@ pub(crate) fn problems(
         return (checks.problems, None);
     }
     checks.network(scenario);
-    checks.transport(scenario);
+    checks.transport(scenario, given);
     if family.has_topology() {
         checks.topology(scenario);
     }
     (family.check)(&mut checks, scenario);
-    checks.faults(scenario);
+    checks.faults(scenario, given);
     checks.published(scenario);
     checks.name_defaults(scenario, given);
     let note = checks.long_run(scenario);
@@ -388,8 +388,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Rejects keys that belong to another kind of transport, which would have no effect.
-    fn transport(&mut self, scenario: &Scenario) {
+    fn transport(&mut self, scenario: &Scenario, given: &toml::Table) {
         let spec = &scenario.transport;
         if let Some(bytes) = spec.max_udp_payload {
             // RFC 9000 sections 14.1 and 18.2.
@@ -411,19 +410,6 @@ impl Checks<'_> {
             // The number of the frame is the least that a receiver needs.
             self.range("transport.datagram_header", bytes, 4, 256);
         }
-        let of_one_kind = [
-            ("unsent", spec.unsent.is_some(), TransportKind::Tcp, "\"tcp\""),
-            ("http2_window", spec.http2_window.is_some(), TransportKind::Grpc, "\"grpc\""),
-            ("datagram_header", spec.datagram_header.is_some(), TransportKind::Datagram, "\"datagram\""),
-        ];
-        if spec.node_limit.is_some() && !matches!(spec.kind, TransportKind::Tcp | TransportKind::Quic) {
-            self.wrong("transport.node_limit", "belongs to kind = \"tcp\" or \"quic\"; remove it");
-        }
-        for (key, is_given, kind, name) in of_one_kind {
-            if is_given && spec.kind != kind {
-                self.wrong(&format!("transport.{key}"), format!("belongs to kind = {name}; remove it"));
-            }
-        }
         if let Some(packets) = spec.ack_every {
             self.range("transport.ack_every", packets, 1, 64);
         }
@@ -432,81 +418,78 @@ impl Checks<'_> {
         if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
             self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
         }
-        let of_tcp = [
-            ("stack", spec.stack == Stack::Shadow, "is \"shadow\", an implementation of TCP"),
-            ("congestion", spec.congestion.is_some(), "belongs to TCP; QUIC uses NewReno here"),
-            ("recovery", spec.recovery.is_some(), "belongs to TCP; QUIC repairs losses by RFC 9002"),
-            ("min_rto", spec.min_rto.is_some(), "belongs to TCP; QUIC has probe timeouts without a minimum"),
-            ("delayed_ack", spec.delayed_ack.is_some(), "belongs to TCP; with QUIC use max_ack_delay"),
-            ("ack_every", spec.ack_every.is_some(), "belongs to TCP; QUIC has max_ack_delay"),
-            (
-                "idle_restart",
-                spec.idle_restart.is_some(),
-                "belongs to TCP; QUIC keeps its window in idle times",
-            ),
-        ];
-        let is_udp = matches!(spec.kind, TransportKind::Quic | TransportKind::Datagram);
-        if spec.ip_headers.is_some() && !is_udp {
-            self.wrong("transport.ip_headers", "belongs to kind = \"quic\" or \"datagram\"; remove it");
-        }
         if spec.initial_receive_window == Some(0) {
             self.wrong("transport.initial_receive_window", "is 0 packets; expected 1 or more");
         }
-        if spec.kind == TransportKind::Quic {
-            if spec.max_segment.is_some() {
-                self.wrong("transport.max_segment", "belongs to TCP; with QUIC use max_udp_payload");
-            }
-            for (key, _, message) in of_tcp.into_iter().filter(|(_, given, _)| *given) {
-                let message = format!("{message}; remove it, or use kind = \"tcp\"");
-                self.wrong(&format!("transport.{key}"), message);
-            }
-            return;
-        }
-        let of_windows = [
-            ("initial_window", spec.initial_window.is_some()),
-            ("receive_window", spec.receive_window.is_some()),
-        ];
-        let is_datagram = spec.kind == TransportKind::Datagram;
-        if spec.kind == TransportKind::Ideal || is_datagram {
-            let of_any = of_tcp.map(|(key, given, _)| (key, given)).into_iter().chain(of_windows);
-            let kind = if is_datagram { "datagram" } else { "ideal" };
-            let message = format!(
-                "has no effect with kind = \"{kind}\", which has rates and latency only; remove it, or use kind = \"tcp\""
+        let kind = spec.kind;
+        if spec.stack == Stack::Shadow && kind != TransportKind::Tcp && kind != TransportKind::Grpc {
+            self.wrong(
+                "transport.stack",
+                "is \"shadow\", an implementation of TCP; remove it, or use kind = \"tcp\"",
             );
-            self.refuse("transport", of_any, &message);
         }
-        if is_datagram && spec.max_segment.is_some() {
-            self.wrong("transport.max_segment", "belongs to TCP; with datagrams use max_udp_payload");
-        }
-        if spec.stack == Stack::QuicGo {
+        if spec.stack == Stack::QuicGo && kind != TransportKind::Quic {
             self.wrong(
                 "transport.stack",
                 "is \"quic-go\", which needs kind = \"quic\"; remove it, or set that kind",
             );
         }
-        let of_quic = [
-            ("initial_receive_window", spec.initial_receive_window.is_some()),
-            ("streams", spec.streams.is_some()),
-            ("max_ack_delay", spec.max_ack_delay.is_some()),
-            ("max_udp_payload", spec.max_udp_payload.is_some() && !is_datagram),
-        ];
-        self.refuse("transport", of_quic, "belongs to kind = \"quic\"; remove it, or set that kind");
+        let hint = |key: &str| match (kind, key) {
+            (TransportKind::Quic, "congestion") => Some("QUIC uses NewReno here"),
+            (TransportKind::Quic, "recovery") => Some("QUIC repairs losses by RFC 9002"),
+            (TransportKind::Quic, "min_rto") => Some("QUIC has probe timeouts without a minimum"),
+            (TransportKind::Quic, "delayed_ack" | "ack_every") => Some("with QUIC use max_ack_delay"),
+            (TransportKind::Quic, "idle_restart") => Some("QUIC keeps its window in idle times"),
+            (TransportKind::Quic | TransportKind::Datagram, "max_segment") => {
+                Some("here use max_udp_payload")
+            }
+            (TransportKind::Ideal | TransportKind::Datagram, _) => {
+                Some("this kind has rates and latency only")
+            }
+            _ => None,
+        };
+        self.of_kind("transport", given.get("transport"), &TransportSpec::KEYS, hint);
+    }
+
+    /// Rejects keys that only other kinds of a table have. `kinds` lists the keys that not all kinds
+    /// have, and `hint` explains why this kind lacks one.
+    fn of_kind<'h>(
+        &mut self,
+        table: &str,
+        given: Option<&toml::Value>,
+        kinds: &[(&str, &[&str])],
+        hint: impl Fn(&str) -> Option<&'h str>,
+    ) {
+        let Some(given) = given.and_then(toml::Value::as_table) else { return };
+        let own = given.get("kind").and_then(toml::Value::as_str).unwrap_or(kinds[0].0);
+        for key in given.keys().map(String::as_str) {
+            let of: Vec<&str> =
+                kinds.iter().filter(|(_, keys)| keys.contains(&key)).map(|(kind, _)| *kind).collect();
+            if of.is_empty() || of.contains(&own) {
+                continue;
+            }
+            let remedy = if of.len() == 1 { "that kind" } else { "one of these kinds" };
+            let why = hint(key).map_or_else(String::new, |why| format!("; {why}"));
+            let of: Vec<String> = of.iter().map(|kind| format!("\"{kind}\"")).collect();
+            let message = format!("belongs to kind = {}{why}; remove it, or set {remedy}", of.join(" or "));
+            self.wrong(&format!("{table}.{key}"), message);
+        }
     }
 
     fn topology(&mut self, scenario: &Scenario) {
         let (nodes, topology) = (scenario.network.nodes, &scenario.network.topology);
         let links = {
             let nodes = u64::from(nodes);
-            let drawn = match topology.kind {
-                TopologyKind::RandomRegular => nodes * u64::from(topology.degree) / 2,
-                TopologyKind::RandomDials => nodes * u64::from(topology.dials),
-                TopologyKind::BarabasiAlbert => nodes * u64::from(topology.attachments),
-                TopologyKind::FullMesh => nodes * (nodes - 1) / 2,
-                TopologyKind::Ring | TopologyKind::File => nodes,
+            let drawn = match topology {
+                Topology::RandomRegular { degree, .. } => nodes * u64::from(*degree) / 2,
+                Topology::RandomDials { dials, .. } => nodes * u64::from(*dials),
+                Topology::BarabasiAlbert { attachments, .. } => nodes * u64::from(*attachments),
+                Topology::FullMesh { .. } => nodes * (nodes - 1) / 2,
+                Topology::Ring { .. } | Topology::File { .. } => nodes,
             };
             // Subscribers look for that many peers in each of their topics.
             let topics = (scenario.family().topics)(scenario);
-            let found = topics.saturating_mul(u64::from(topology.topic_peers_min)).min(nodes);
+            let found = topics.saturating_mul(u64::from(topology.topic_peers_min())).min(nodes);
             drawn.saturating_add(nodes * found)
         };
         if links > LINKS_MAX {
@@ -515,49 +498,33 @@ impl Checks<'_> {
             );
             self.wrong("network.topology", message);
         }
-        match topology.kind {
-            TopologyKind::RandomRegular => {
-                if topology.degree == 0 || topology.degree >= nodes {
+        match *topology {
+            Topology::RandomRegular { degree, .. } => {
+                if degree == 0 || degree >= nodes {
                     self.wrong(
                         "network.topology.degree",
                         format!(
-                            "is {}, with {nodes} nodes; allowed is 1 to {most}; change the degree or network.nodes",
-                            topology.degree,
+                            "is {degree}, with {nodes} nodes; allowed is 1 to {most}; change the degree or network.nodes",
                             most = nodes.saturating_sub(1)
                         ),
                     );
-                } else if u64::from(nodes) * u64::from(topology.degree) % 2 == 1 {
+                } else if u64::from(nodes) * u64::from(degree) % 2 == 1 {
                     self.wrong(
                         "network.topology.degree",
                         format!(
-                            "is {} with {nodes} nodes; every link has two ends, so nodes x degree must be even; change the degree or \
+                            "is {degree} with {nodes} nodes; every link has two ends, so nodes x degree must be even; change the degree or \
                              network.nodes",
-                            topology.degree
                         ),
                     );
                 }
             }
-            TopologyKind::File => {
-                if topology.file.is_none() {
-                    self.wrong(
-                        "network.topology.file",
-                        "is missing; kind = \"file\" needs the path of an edge list",
-                    );
-                }
+            Topology::BarabasiAlbert { attachments, .. } => {
+                self.range("network.topology.attachments", attachments, 1, nodes.saturating_sub(1));
             }
-            TopologyKind::BarabasiAlbert => {
-                self.range("network.topology.attachments", topology.attachments, 1, nodes.saturating_sub(1));
+            Topology::RandomDials { dials, .. } => {
+                self.range("network.topology.dials", dials, 1, nodes.saturating_sub(1));
             }
-            TopologyKind::RandomDials => {
-                self.range("network.topology.dials", topology.dials, 1, nodes.saturating_sub(1));
-            }
-            TopologyKind::FullMesh | TopologyKind::Ring => {}
-        }
-        if topology.seed.is_some() && topology.kind != TopologyKind::BarabasiAlbert {
-            self.wrong("network.topology.seed", "is only used with kind = \"barabasi-albert\"");
-        }
-        if topology.file.is_some() && topology.kind != TopologyKind::File {
-            self.wrong("network.topology.file", "is only read with kind = \"file\"");
+            Topology::File { .. } | Topology::FullMesh { .. } | Topology::Ring { .. } => {}
         }
     }
 
@@ -584,10 +551,12 @@ impl Checks<'_> {
         }
     }
 
-    fn faults(&mut self, scenario: &Scenario) {
+    fn faults(&mut self, scenario: &Scenario, given: &toml::Table) {
         let end = (scenario.family().end)(scenario);
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = |name: &str| format!("fault.{i}.{name}");
+            let own = given.get("fault").and_then(|faults| faults.get(i));
+            self.of_kind(&format!("fault.{i}"), own, &Fault::KEYS, |_| None);
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key("share"), format!("is {}; allowed is up to 100 %", fault.share));
             }
@@ -629,16 +598,10 @@ impl Checks<'_> {
                     let message = format!("is {factor}; expected 1 to 100 {what}, a whole number");
                     self.wrong(&key("factor"), message);
                 }
-                (FaultKind::Upload | FaultKind::Node, Some(_)) => {}
-                (kind, Some(_)) if kind != FaultKind::Slow && !kind.is_hostile() => {
-                    self.wrong(
-                        &key("factor"),
-                        "belongs to slow, hostile and second nodes and to uploads; remove it",
-                    );
-                }
                 (kind, Some(factor))
-                    if !(matches!(kind, FaultKind::Flood | FaultKind::Invent)
-                        || factor > 0.0 && factor <= 1.0) =>
+                    if (kind == FaultKind::Slow || kind.is_hostile())
+                        && !matches!(kind, FaultKind::Flood | FaultKind::Invent)
+                        && !(factor > 0.0 && factor <= 1.0) =>
                 {
                     self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
                 }
@@ -663,25 +626,12 @@ impl Checks<'_> {
             if let Some(message) = (scenario.family().wrong_fault)(scenario, fault.kind) {
                 self.wrong(&key("kind"), message);
             }
-            match fault.kind {
-                FaultKind::Partition | FaultKind::Cut if fault.until.is_none() => {
-                    let what = if fault.kind == FaultKind::Cut { "cut" } else { "partition" };
-                    let message = format!("is missing; a {what} needs an end, for example \"20 s\"");
-                    self.wrong(&key("until"), message);
-                }
-                FaultKind::Reset | FaultKind::Reconnect if fault.until.is_some() => {
-                    self.wrong(&key("until"), "is set, but nodes connect again at once; remove it");
-                }
-                _ => {}
-            }
-            if fault.direction.is_some() && fault.kind != FaultKind::Cut {
-                self.wrong(&key("direction"), "belongs to kind = \"cut\"; remove it");
+            if matches!(fault.kind, FaultKind::Partition | FaultKind::Cut) && fault.until.is_none() {
+                let what = if fault.kind == FaultKind::Cut { "cut" } else { "partition" };
+                let message = format!("is missing; a {what} needs an end, for example \"20 s\"");
+                self.wrong(&key("until"), message);
             }
             match &fault.peers {
-                Some(_) if !fault.kind.is_of_links() => {
-                    let message = "belongs to kind = \"cut\", \"reset\" and \"reconnect\"; remove it";
-                    self.wrong(&key("peers"), message);
-                }
                 Some(hosts) if hosts.is_empty() => {
                     self.wrong(&key("peers"), "is empty; expected numbers of nodes, for example [1]");
                 }

@@ -3,58 +3,48 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use samara_document::Topology;
 use samara_document::keys::{get, remove, set_key};
-use samara_document::{Network, Topology, TopologyKind};
 
 use crate::family::Followers;
-use crate::resolve::KEYS_OF_KINDS;
 use crate::{Point, Scenario};
-
-/// The key of a topology that has this kind, and its value.
-fn links(topology: &mut Topology, kind: TopologyKind) -> Option<(&'static str, &mut u32)> {
-    let (_, key) = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind)?;
-    let value = match kind {
-        TopologyKind::RandomRegular => &mut topology.degree,
-        TopologyKind::RandomDials => &mut topology.dials,
-        TopologyKind::BarabasiAlbert => &mut topology.attachments,
-        TopologyKind::FullMesh | TopologyKind::Ring | TopologyKind::File => return None,
-    };
-    Some((key, value))
-}
 
 /// Limits a number of links that the scenario does not set to that of the other hosts. Returns a note
 /// if it was larger.
 pub(crate) fn limit_links(scenario: &mut Scenario, given: &toml::Table) -> Option<String> {
-    let (nodes, kind) = (scenario.network.nodes, scenario.network.topology.kind);
+    let nodes = scenario.network.nodes;
     if !scenario.family().has_topology() {
         return None;
     }
-    let (key, value) = links(&mut scenario.network.topology, kind)?;
-    let most = nodes.saturating_sub(1).max(1);
-    if *value <= most || get(given, key).is_some() {
+    let (key, value) = scenario.network.topology.links()?;
+    let (key, most) = (format!("network.topology.{key}"), nodes.saturating_sub(1).max(1));
+    if *value <= most || get(given, &key).is_some() {
         return None;
     }
     let before = std::mem::replace(value, most);
     Some(format!("{key} is {most} in place of {before}: there are {nodes} nodes"))
 }
 
+/// The keys of links that follow the number of nodes, with their defaults.
+const LINKS: [(&str, u32); 3] =
+    [("degree", Topology::DEGREE), ("dials", Topology::DIALS), ("attachments", Topology::ATTACHMENTS)];
+
 /// Puts the limited numbers of links of the points into the table of their scenario. If points have
 /// different ones, the table has none, so that each point finds its own again.
 pub(crate) fn write_links(written: &mut toml::Table, points: &[Point]) {
-    for (kind, key) in KEYS_OF_KINDS {
-        let value = |network: &Network| {
-            let mut topology = network.topology.clone();
-            links(&mut topology, kind).map(|(_, value)| *value)
-        };
-        let default = value(&Network::default()).map(i64::from);
-        if get(written, key).and_then(toml::Value::as_integer) != default {
+    for (name, default) in LINKS {
+        let key = format!("network.topology.{name}");
+        if get(written, &key).and_then(toml::Value::as_integer) != Some(default.into()) {
             continue;
         }
-        let of_points: BTreeSet<Option<u32>> =
-            points.iter().map(|point| value(&point.scenario.network)).collect();
+        let value = |point: &Point| {
+            let mut topology = point.scenario.network.topology.clone();
+            topology.links().filter(|(own, _)| *own == name).map(|(_, value)| *value)
+        };
+        let of_points: BTreeSet<Option<u32>> = points.iter().map(value).collect();
         match of_points.first().copied().flatten() {
-            Some(one) if of_points.len() == 1 => drop(set_key(written, key, i64::from(one).into())),
-            _ => remove(written, key),
+            Some(one) if of_points.len() == 1 => drop(set_key(written, &key, i64::from(one).into())),
+            _ => remove(written, &key),
         }
     }
 }

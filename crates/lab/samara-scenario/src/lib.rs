@@ -286,6 +286,29 @@ pub struct Fault {
     pub factor: Option<f64>,
 }
 
+impl Fault {
+    /// The keys that not all kinds have, by kind.
+    pub(crate) const KEYS: [(&str, &[&str]); 17] = [
+        ("crash", &["until"]),
+        ("vanish", &["until"]),
+        ("leave", &["until"]),
+        ("partition", &["until"]),
+        ("cut", &["until", "peers", "direction"]),
+        ("reset", &["peers"]),
+        ("reconnect", &["peers"]),
+        ("slow", &["until", "factor"]),
+        ("withhold", &["until", "factor"]),
+        ("replay", &["until", "factor"]),
+        ("alter", &["until", "factor"]),
+        ("flood", &["until", "factor"]),
+        ("claim", &["until", "factor"]),
+        ("invent", &["until", "factor"]),
+        ("upload", &["until", "factor"]),
+        ("call", &["until"]),
+        ("node", &["until", "factor"]),
+    ];
+}
+
 /// Distributions of the times at which a workload acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

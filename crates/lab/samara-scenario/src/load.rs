@@ -6,15 +6,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use samara_document::keys::{GridAxis, get, is_within, parse_value, plain, set_key, unset_key};
-use samara_document::{Inputs, Problem, ScenarioError, TopologyKind, closest, file, text};
+use samara_document::keys::{GridAxis, is_within, parse_value, plain, set_key, unset_key};
+use samara_document::{Inputs, Problem, ScenarioError, closest, file, text};
 use samara_engine::outbox::Policies;
 
 use crate::follow::{limit_links, moved_sizes};
-use crate::resolve::{
-    BOTH_RATES, KEYS_OF_KINDS, clear_superseded, idle_topology, is_replaced, resolve, varies_topology,
-    written,
-};
+use crate::resolve::{BOTH_RATES, clear_superseded, is_replaced, resolve, written};
 use crate::{Axis, PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
 
 /// Maximum size of a scenario, far above what people write.
@@ -232,8 +229,11 @@ fn load_text(
     name_after_file(source, &mut table);
     let shipped = from_table(&table).map_err(|(key, message)| quoted(source, text, &key, message))?;
     // Keys that change others come first, so that the more precise key wins.
-    let rank =
-        |key: &str| BEFORE_OTHERS.iter().position(|first| *first == key).unwrap_or(BEFORE_OTHERS.len());
+    let rank = |key: &str| match key {
+        "protocol.kind" => 0,
+        key if key.ends_with(".kind") || key == BOTH_RATES => 1,
+        _ => 2,
+    };
     let mut ordered: Vec<&(String, String)> = set.iter().collect();
     ordered.sort_by_key(|(key, _)| rank(key));
     for (key, value) in ordered {
@@ -327,7 +327,7 @@ fn load_text(
             }
         }
     }
-    let mut problems = faults.problems(runs.len(), combinations.len());
+    let problems = faults.problems(runs.len(), combinations.len());
     notes.extend(hidden_axes((source, text), &scenario, &runs, (axes.as_slice(), *origin))?);
     if problems.is_empty()
         && let Some((place, runs)) = idle_axis(&scenario, &points, runs.len())
@@ -348,17 +348,6 @@ fn load_text(
             _ => format!("would have no effect: other keys of {runs} replace {key}; remove the axis"),
         };
         return Err(axis_error((source, text), (place, key), axes, &message));
-    }
-    // A key of the file may become idle by a run, or by another kind on the command line.
-    let is_idle = |own| shipped.network.topology.kind != own && !varies_topology(&shipped);
-    let is_meant =
-        |own: TopologyKind, key: &str| is_idle(own) || set.iter().any(|(set, _)| is_within(key, set));
-    for (own, key) in KEYS_OF_KINDS.into_iter().filter(|(own, key)| is_meant(*own, key)) {
-        if get(&table, key).is_some()
-            && let Some(message) = idle_topology(own, &points)
-        {
-            problems.push(Problem::at(text, key, message));
-        }
     }
     let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
     let (uplink, downlink) = (has_set("network.uplink"), has_set("network.downlink"));
@@ -887,14 +876,15 @@ fn idle_axis(scenario: &Scenario, points: &[Point], runs: usize) -> Option<(usiz
     None
 }
 
-/// Keys that the command line sets before all others: they remove some of these.
-const BEFORE_OTHERS: [&str; 2] = ["protocol.kind", BOTH_RATES];
-
-/// The keys that a run sets, in the order of setting them: a table before its keys, and the kind of
-/// the protocol before all others.
+/// The keys that a run sets, in the order of setting them: a table before its keys, and its kind before
+/// the others.
 fn in_order(run: &RunSpec) -> Vec<(&String, &toml::Value)> {
     let mut set: Vec<(&String, &toml::Value)> = run.set.iter().collect();
-    set.sort_by_key(|(key, _)| (*key != "protocol.kind", *key));
+    let rank = |key: &str| {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        (table.to_owned(), name != "kind", name.to_owned())
+    };
+    set.sort_by_cached_key(|(key, _)| rank(key));
     set
 }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use samara_document::keys::{get, is_within, remove};
 use samara_document::{
     HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
-    TopologyKind, host_names, listed_regions, topology, unused_attributes,
+    Topology, host_names, listed_regions, topology, unused_attributes,
 };
+use samara_engine::kinds::Kind;
+use samara_engine::outbox::ScheduleSpec;
 use samara_engine::units::Span;
 use samara_sim::{Latency, Losses, PairLatencies};
 
@@ -58,6 +60,11 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
         // Another protocol has other parameters.
         table.remove("protocol");
     }
+    if let Some(kind) = kind_of(key, value)
+        && let Some(section) = key.rsplit_once('.').and_then(|(section, _)| get_mut(table, section))
+    {
+        section.retain(|key, _| kind.keys.iter().any(|own| *own == key));
+    }
     if RATES.contains(&key)
         && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)
         && let Some(both) = network.remove("bandwidth")
@@ -71,6 +78,24 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
     }
 }
 
+/// Tables with a kind, each with its kinds.
+const TABLES: [(&str, &[Kind]); 3] = [
+    ("network.topology", Topology::KINDS),
+    ("protocol.schedule_publish", ScheduleSpec::KINDS),
+    ("protocol.schedule_forward", ScheduleSpec::KINDS),
+];
+
+/// Returns the kind that a key selects if it gets this value.
+fn kind_of(key: &str, value: &toml::Value) -> Option<&'static Kind> {
+    let table = key.strip_suffix(".kind")?;
+    let (_, kinds) = TABLES.into_iter().find(|(own, _)| *own == table)?;
+    kinds.iter().find(|kind| value.as_str() == Some(kind.name))
+}
+
+fn get_mut<'a>(table: &'a mut toml::Table, key: &str) -> Option<&'a mut toml::Table> {
+    key.split('.').try_fold(table, |table, part| table.get_mut(part)?.as_table_mut())
+}
+
 /// Renders a scenario as TOML without keys that have no effect. Defaults of keys that the files of its
 /// points replace are omitted, so that the text can be read again.
 pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, String> {
@@ -78,9 +103,7 @@ pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, S
         points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
     let mut written = scenario.to_toml()?;
     let family = scenario.family();
-    let idle = idle_keys(scenario);
-    let unused = family.unused.iter().map(|(key, _)| *key).chain(idle);
-    unused.for_each(|key| remove(&mut written, key));
+    family.unused.iter().for_each(|(key, _)| remove(&mut written, key));
     if !files.is_empty() {
         let (network, selected) = (Network::default(), scenario.selected.defaults());
         let defaults = Scenario { network, selected, ..scenario.clone() }.to_toml()?;
@@ -102,55 +125,6 @@ pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, S
     follow::text(written, scenario, points).map_err(|error| error.to_string())
 }
 
-/// Keys that have no effect with the kinds in a scenario. They stay if a sweep or a run may select
-/// another kind.
-fn idle_keys(scenario: &Scenario) -> Vec<&'static str> {
-    let kind = scenario.network.topology.kind;
-    let is_varied = varies_topology(scenario);
-    let keys = KEYS_OF_KINDS.into_iter().filter(|(own, _)| *own != kind && !is_varied);
-    keys.map(|(_, key)| key).collect()
-}
-
-/// Returns true if a run or a sweep may select another kind of topology.
-pub(crate) fn varies_topology(scenario: &Scenario) -> bool {
-    let sets = scenario.runs.iter().flat_map(|run| run.set.keys());
-    let axes = scenario.sweep.iter().flat_map(|sweep| sweep.axis.iter().map(|axis| &axis.key));
-    sets.chain(axes).any(|key| key == "network" || key.starts_with("network.topology"))
-}
-
-/// Keys that only one kind of topology reads.
-pub(crate) const KEYS_OF_KINDS: [(TopologyKind, &str); 3] = [
-    (TopologyKind::RandomRegular, "network.topology.degree"),
-    (TopologyKind::RandomDials, "network.topology.dials"),
-    (TopologyKind::BarabasiAlbert, "network.topology.attachments"),
-];
-
-/// Explains why the key of a kind of topology has no effect, if no point reads it.
-pub(crate) fn idle_topology(own: TopologyKind, points: &[Point]) -> Option<String> {
-    let kind = points.first()?.scenario.network.topology.kind;
-    // An observer has links of its own, as many as `degree`.
-    let reads = |scenario: &Scenario| {
-        scenario.network.topology.kind == own || (scenario.family().extra_hosts)(scenario) > 0
-    };
-    if points.iter().any(|point| reads(&point.scenario)) {
-        return None;
-    }
-    if kind == TopologyKind::File {
-        // Another kind would not read the file, which is an error as well.
-        return Some(
-            "has no effect with network.topology.kind = \"file\"; replace the whole table, such as \
-             network.topology='{ degree = 20 }'"
-                .to_owned(),
-        );
-    }
-    let read = KEYS_OF_KINDS.into_iter().find(|(own, _)| *own == kind);
-    let instead = read.map_or(String::new(), |(_, key)| format!("set {key}, or "));
-    let [kind, own] = [kind, own].map(|kind| serde_json::json!(kind));
-    Some(format!(
-        "has no effect with network.topology.kind = {kind}; {instead}set network.topology.kind = {own}"
-    ))
-}
-
 impl Scenario {
     /// The files that the scenario needs to run, including those of Samara (`builtin:`), as pairs
     /// of key and file.
@@ -158,16 +132,16 @@ impl Scenario {
         let network = &self.network;
         let latencies = network.latency_file.as_ref();
         let named = [
-            ("network.topology.file", network.topology.file.as_ref()),
-            ("network.nodes_file", network.nodes_file.as_ref()),
-            ("network.latency_file", latencies.map(|spec| &spec.file)),
-            ("network.latency_file.names", latencies.and_then(|spec| spec.names.as_ref())),
+            ("network.topology.file", network.topology.file()),
+            ("network.nodes_file", network.nodes_file.as_deref()),
+            ("network.latency_file", latencies.map(|spec| &*spec.file)),
+            ("network.latency_file.names", latencies.and_then(|spec| spec.names.as_deref())),
             (
                 "network.regions.weights_file",
-                network.regions.as_ref().and_then(|regions| regions.weights_file.as_ref()),
+                network.regions.as_ref().and_then(|regions| regions.weights_file.as_deref()),
             ),
         ];
-        let named = named.into_iter().filter_map(|(key, file)| Some((key, file?.as_str())));
+        let named = named.into_iter().filter_map(|(key, file)| Some((key, file?)));
         named.chain((self.family().files.named)(self)).collect()
     }
 
@@ -337,10 +311,7 @@ impl Work<'_> {
 
     /// Reads the graph, and sets the number of hosts by it if no other file does.
     fn graph(&mut self) -> Result<(), Wrong> {
-        let topology = &self.scenario.network.topology;
-        let Some(file) = topology.file.clone().filter(|_| topology.kind == TopologyKind::File) else {
-            return Ok(());
-        };
+        let Some(file) = self.scenario.network.topology.file().map(str::to_owned) else { return Ok(()) };
         if !self.scenario.family().has_topology() {
             return Ok(());
         }
@@ -471,8 +442,7 @@ impl Work<'_> {
         self.note(table.notes().to_vec());
         let is_counted = self.is_given("network.nodes")
             || hosts.is_some()
-            || (self.scenario.family().has_topology()
-                && self.scenario.network.topology.kind == TopologyKind::File);
+            || (self.scenario.family().has_topology() && self.scenario.network.topology.file().is_some());
         if !is_counted {
             self.scenario.network.nodes = table.size() as u32;
         }
@@ -506,8 +476,7 @@ impl Work<'_> {
 pub fn latency(scenario: &Scenario, inputs: &Inputs, count: u32) -> Result<Latency, String> {
     let network = &scenario.network;
     if let Some(spec) = network.latencies_of(LatencyOf::Nodes) {
-        let topology = &network.topology;
-        let file = topology.file.as_ref().filter(|_| topology.kind == TopologyKind::File);
+        let file = network.topology.file();
         let key = format!("between {spec:?} {:?} {file:?} {count}", network.nodes_file);
         let pairs = inputs.made(&key, || {
             let table = LatencyTable::read(spec, inputs)?;

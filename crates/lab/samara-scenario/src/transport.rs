@@ -11,6 +11,56 @@ use serde::{Deserialize, Serialize};
 const UNSENT_BYTES: u64 = 64 << 10;
 
 impl TransportSpec {
+    /// The keys that not all kinds have, by kind. The first kind is the default.
+    pub(crate) const KEYS: [(&str, &[&str]); 5] = [
+        (
+            "tcp",
+            &[
+                "congestion",
+                "recovery",
+                "initial_window",
+                "receive_window",
+                "min_rto",
+                "delayed_ack",
+                "ack_every",
+                "idle_restart",
+                "max_segment",
+                "node_limit",
+                "unsent",
+            ],
+        ),
+        (
+            "grpc",
+            &[
+                "congestion",
+                "recovery",
+                "initial_window",
+                "receive_window",
+                "min_rto",
+                "delayed_ack",
+                "ack_every",
+                "idle_restart",
+                "max_segment",
+                "http2_window",
+            ],
+        ),
+        (
+            "quic",
+            &[
+                "initial_window",
+                "receive_window",
+                "initial_receive_window",
+                "streams",
+                "max_ack_delay",
+                "max_udp_payload",
+                "ip_headers",
+                "node_limit",
+            ],
+        ),
+        ("datagram", &["max_udp_payload", "ip_headers", "datagram_header"]),
+        ("ideal", &["max_segment"]),
+    ];
+
     /// Returns the maximum number of unsent bytes of a socket in the kernel.
     pub fn unsent_bytes(&self) -> u64 {
         self.unsent.map_or(UNSENT_BYTES, Size::bytes)

@@ -132,7 +132,7 @@ pub use policy::Policies;
 pub use policy::{Custom, Orderer, PendingCopy, Policy};
 pub use schedule::{FeedbackSource, MessageOrder, PeerOrder, Schedule, Weight};
 #[cfg(feature = "config")]
-pub use spec::{PeerOrderKind, ScheduleKind, ScheduleSpec, SourceKind};
+pub use spec::{PeerOrderKind, ScheduleSpec, SourceKind};
 
 use crate::{Frame, MessageKey, NodeRng, PeerId, Time};
 use flow::{Active, Outcome};

@@ -102,64 +102,30 @@ pub trait Form<T> {
     fn of(field: &T) -> Self;
 }
 
-impl Form<Duration> for Span {
-    fn put(self, field: &mut Duration) {
-        *field = self.duration();
-    }
+macro_rules! forms {
+    ($($form:ty, $field:ty: |$value:ident| $put:expr, |$own:ident| $of:expr;)*) => {
+        $(impl Form<$field> for $form {
+            fn put(self, field: &mut $field) {
+                let $value = self;
+                *field = $put;
+            }
 
-    fn of(field: &Duration) -> Self {
-        Self::from_nanos(u64::try_from(field.as_nanos()).unwrap_or(u64::MAX))
-    }
+            fn of($own: &$field) -> Self {
+                $of
+            }
+        })*
+    };
 }
 
-impl Form<Option<Duration>> for Span {
-    fn put(self, field: &mut Option<Duration>) {
-        *field = Some(self.duration());
-    }
-
-    fn of(field: &Option<Duration>) -> Self {
-        Self::of(&field.unwrap_or_default())
-    }
-}
-
-impl Form<u64> for Size {
-    fn put(self, field: &mut u64) {
-        *field = self.bytes();
-    }
-
-    fn of(field: &u64) -> Self {
-        Self::from_bytes(*field)
-    }
-}
-
-impl Form<usize> for Size {
-    fn put(self, field: &mut usize) {
-        *field = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
-    }
-
-    fn of(field: &usize) -> Self {
-        Self::from_bytes(*field as u64)
-    }
-}
-
-impl Form<u64> for u32 {
-    fn put(self, field: &mut u64) {
-        *field = self.into();
-    }
-
-    fn of(field: &u64) -> Self {
-        Self::try_from(*field).unwrap_or(Self::MAX)
-    }
-}
-
-impl Form<usize> for u32 {
-    fn put(self, field: &mut usize) {
-        *field = self as usize;
-    }
-
-    fn of(field: &usize) -> Self {
-        Self::try_from(*field).unwrap_or(Self::MAX)
-    }
+forms! {
+    Span, Duration: |span| span.duration(),
+        |time| Self::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    Span, Option<Duration>: |span| Some(span.duration()), |time| Self::of(&time.unwrap_or_default());
+    Size, u64: |size| size.bytes(), |bytes| Self::from_bytes(*bytes);
+    Size, usize: |size| usize::try_from(size.bytes()).unwrap_or(usize::MAX),
+        |bytes| Self::from_bytes(*bytes as u64);
+    u32, u64: |number| number.into(), |number| Self::try_from(*number).unwrap_or(Self::MAX);
+    u32, usize: |number| number as usize, |number| Self::try_from(*number).unwrap_or(Self::MAX);
 }
 
 /// The keys that a file gives, with those of the tables in it.

@@ -189,7 +189,7 @@ publisher = 1000 => FILE:5: columns.publisher: is 1000; nodes are numbered 0 to 
 [protocol] / degree = 8 / degree_low = 9 => FILE:7: protocol.degree_low: found 9, expected at most degree = 8…
 custody = 200 / publisher = 5000 => FILE:5: columns.custody: is 200; allowed is 1 to 128 / FILE:6: columns.publisher: is 5000; …
 [expect] / "incomplete" = 100 => FILE:6: expect.incomplete: found 100; expected a text; a limit with its sign, such as "< 4 s"…
-[protocol] / schedule_publish = { kind = "sequential", shuffle = true } => …shuffle and peers belong to the kinds interleaved and feedback…
+[protocol] / schedule_publish = { kind = "sequential", shuffle = true } => FILE:6: protocol.schedule_publish.shuffle: belongs to kind = "interleaved" or "feedback"; remove it, or set one of these kinds…
 "#,
     );
     let udp = error(&format!("{HEAD}[transport]\nkind = \"udp\"\n"), &[], &[]);
@@ -229,9 +229,9 @@ fn rejects_keys_of_another_transport() {
     assert_errors(
         r#"
 [transport] / streams = "per-frame" => FILE:6: transport.streams: belongs to kind = "quic"; remove it, or set that kind
-[transport] / kind = "quic" / min_rto = "1 s" / delayed_ack = "1 ms" / idle_restart = true => FILE:7: transport.min_rto: belongs to TCP;… / FILE:8: transport.delayed_ack: …with QUIC use max_ack_delay; remove it, or use kind = "tcp" / FILE:9: transport.idle_restart: …
-[transport] / kind = "ideal" / initial_window = 24 / idle_restart = true => FILE:8: transport.idle_restart: has no effect with kind = "ideal",… / FILE:7: transport.initial_window: has no effect with kind = "ideal",…
-[transport] / kind = "quic" / congestion = "cubic" => …transport.congestion: belongs to TCP; QUIC uses NewReno here; remove it…
+[transport] / kind = "quic" / min_rto = "1 s" / delayed_ack = "1 ms" / idle_restart = true => FILE:7: transport.min_rto: belongs to kind = "tcp" or "grpc"; QUIC has probe…; remove it, or set one of these kinds / FILE:8: transport.delayed_ack: …with QUIC use max_ack_delay; remove it, or set one of these kinds / FILE:9: transport.idle_restart: …
+[transport] / kind = "ideal" / initial_window = 24 / idle_restart = true => FILE:7: transport.initial_window: belongs to kind = "tcp" or "grpc" or "quic"; this kind has rates and latency only;… / FILE:8: transport.idle_restart: belongs to kind = "tcp" or "grpc";…
+[transport] / kind = "quic" / congestion = "cubic" => …transport.congestion: belongs to kind = "tcp" or "grpc"; QUIC uses NewReno here; remove it…
 [transport] / kind = "quic" / stack = "shadow" => …transport.stack: is "shadow", an implementation of TCP; remove it…
 [transport] / kind = "quic" / max_udp_payload = 1000 => FILE:7: transport.max_udp_payload: is 1000; allowed is 1200 to 65527
 [transport] / kind = "quic" / max_ack_delay = "17 s" => …transport.max_ack_delay: is 17 s; allowed is at most 16.383 s…
@@ -332,7 +332,7 @@ gossip-baselines | messages.rate | 5/s | ; the number of messages per second, su
 cat | pool.rate | 50/s | expected a number; the number of transactions per second, such as 50
 peerdas | fault.0.share | 20 % | there is no [[fault]] to change; set the whole list: fault='[{
 peerdas | blobs | 72 | expected section.key, for example network.nodes; did you mean columns.blobs?
-gossip-baselines | network.topology.degree | 20 | kind = "file"; replace the whole table, such as network.topology='{ degree = 20 }'
+gossip-baselines | network.topology.degree | 20 | belongs to kind = "random-regular"; remove it, or set that kind
 peerdas | degree | 6 | did you mean protocol.degree?
 cat | pool.nodes | 200 | ; did you mean network.nodes?
 cat | validators | 200 | ; did you mean network.nodes?
@@ -369,18 +369,18 @@ peerdas | fault | [{ kind = "crash", at = "70 s", nodes = [1] }] | fault.0.at: i
 peerdas | fault | [{ kind = "slow", at = "11 s", nodes = [1] }] | fault.0.factor: is missing; a slow node needs one
 peerdas | fault | [{ kind = "partition", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a partition needs an end
 peerdas | fault | [{ kind = "cut", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a cut needs an end
-peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: is set, but nodes connect again at once
+peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: belongs to kind = "crash"
 peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [] }] | fault.0.peers: is empty; expected numbers of nodes
 peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [1000] }] | fault.0.peers: has node 1000; nodes are numbered 0 to 999
-peerdas | fault | [{ kind = "crash", at = "11 s", nodes = [1], peers = [2] }] | fault.0.peers: belongs to kind = "cut", "reset" and "reconnect"
+peerdas | fault | [{ kind = "crash", at = "11 s", nodes = [1], peers = [2] }] | fault.0.peers: belongs to kind = "cut" or "reset" or "reconnect"
 peerdas | fault | [{ kind = "reconnect", at = "11 s", nodes = [1], direction = "out" }] | fault.0.direction: belongs to kind = "cut"
-peerdas | fault | [{ kind = "cut", at = "11 s", until = "12 s", nodes = [1], factor = 0.5 }] | fault.0.factor: belongs to slow, hostile and second nodes and to uploads
+peerdas | fault | [{ kind = "cut", at = "11 s", until = "12 s", nodes = [1], factor = 0.5 }] | fault.0.factor: belongs to kind = "slow"
 peerdas | fault | [{ kind = "upload", at = "11 s", nodes = [1] }] | fault.0.kind: needs a queue that the node shares with others behind its router
 peerdas-links | fault | [{ kind = "upload", at = "11 s", nodes = [1], factor = 1.5 }] | fault.0.factor: is 1.5; expected 1 to 100 connections, a whole number
 peerdas-links | fault | [{ kind = "upload", at = "11 s", nodes = [1], factor = 101 }] | fault.0.factor: is 101; expected 1 to 100 connections
 peerdas | fault | [{ kind = "node", at = "11 s", nodes = [1] }] | fault.0.kind: needs a queue that the node shares with others behind its router
 peerdas-links | fault | [{ kind = "node", at = "11 s", nodes = [1], factor = 0.5 }] | fault.0.factor: is 0.5; expected 1 to 100 links, a whole number
-peerdas-links | fault | [{ kind = "call", at = "11 s", nodes = [1], factor = 2 }] | fault.0.factor: belongs to slow
+peerdas-links | fault | [{ kind = "call", at = "11 s", nodes = [1], factor = 2 }] | fault.0.factor: belongs to kind = "slow"
 peerdas | fault | [{ kind = "crash", at = "11 s", share = "150 %" }] | fault.0.share: is 150 %; allowed is up to 100 %
 peerdas | fault | [{ kind = "crash" | a table in braces is not closed before or in this line; add
 cat | network.latency | 5 | found 5; expected a time with its unit, such as "50 ms"
@@ -679,27 +679,33 @@ fn shown_scenarios_have_no_ineffective_keys() {
 #[test]
 fn keys_of_another_topology_are_refused() {
     let text = format!("{HEAD}[network.topology]\nkind = \"random-dials\"\ndegree = 8\n");
+    let belongs = "belongs to kind = \"random-regular\"; remove it, or set that kind";
     assert_eq!(
         error(&text, &[], &[]),
-        "FILE:7: network.topology.degree: has no effect with network.topology.kind = \"random-dials\"; set \
-         network.topology.dials, or set network.topology.kind = \"random-regular\""
+        format!("FILE:7: network.topology.degree: {belongs}\n  7 | degree = 8")
     );
     let table = [("network.topology", "{ kind = \"random-dials\", degree = 8 }")];
-    let flag = error(HEAD, &table, &[]);
-    assert!(flag.starts_with("FILE: --set network.topology="), "{flag}");
-    // A run that is not selected reads it, or the command line has selected another kind.
-    let is_read = |text: &str, set: &[(&str, &str)], only: &[&str]| {
-        let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let only = only.iter().map(|run| (*run).to_owned()).collect();
-        let overrides = Overrides { set, only, ..Overrides::default() };
-        load_source("FILE", text, Inputs::default(), &overrides).unwrap_or_else(|error| panic!("{error}"));
-    };
-    let run = format!(
-        "{text}[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = {{ \"network.topology.kind\" = \"random-regular\" }}\n"
+    assert_eq!(
+        error(HEAD, &table, &[]),
+        format!(
+            "FILE: --set network.topology={{ kind = \"random-dials\", degree = 8 }}: {belongs} (at network.topology.degree)"
+        )
     );
-    is_read(&run, &[], &["a"]);
+    // Whoever selects another kind removes the keys of the file that it does not have.
+    let kinds = |text: &str, set: &[(&str, &str)]| -> Vec<&str> {
+        let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let overrides = Overrides { set, ..Overrides::default() };
+        let loaded = load_source("FILE", text, Inputs::default(), &overrides);
+        let points = loaded.unwrap_or_else(|error| panic!("{error}")).points;
+        points.iter().map(|point| point.scenario.network.topology.kind()).collect()
+    };
     let regular = format!("{HEAD}[network.topology]\ndegree = 8\n");
-    is_read(&regular, &[("network.topology.kind", "ring")], &[]);
+    assert_eq!(kinds(&regular, &[("network.topology.kind", "ring")]), ["ring"]);
+    let both = [("network.topology.dials", "5"), ("network.topology.kind", "random-dials")];
+    assert_eq!(kinds(&regular, &both), ["random-dials"]);
+    let run =
+        "[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = { \"network.topology.kind\" = \"full-mesh\" }\n";
+    assert_eq!(kinds(&format!("{regular}{run}"), &[]), ["random-regular", "full-mesh"]);
 }
 
 #[test]

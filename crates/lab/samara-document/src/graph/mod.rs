@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::latency::unit_of;
 use crate::table::{Names, listed};
-use crate::{Inputs, Network, TopologyKind, text};
+use crate::{Inputs, Network, text};
 
 /// Maximum number of nodes in a graph, the same as in a simulation.
 const NODES_MAX: usize = 1 << 20;
@@ -121,7 +121,7 @@ impl GraphFile {
 
 /// Notes on attributes of graphs that a network does not use.
 pub fn unused_attributes(network: &Network, inputs: &Inputs) -> Result<Vec<String>, String> {
-    let links = network.topology.file.as_deref().filter(|_| network.topology.kind == TopologyKind::File);
+    let links = network.topology.file();
     let latencies = network.latency_file.as_ref();
     let named = [links, network.nodes_file.as_deref(), latencies.map(|spec| spec.file.as_str())];
     let files: BTreeSet<&str> = named.into_iter().flatten().collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use samara_document::{
     GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit, Network, Topology,
-    TopologyKind, unused_attributes,
+    unused_attributes,
 };
 
 fn graph(text: &str) -> Result<Arc<GraphFile>, String> {
@@ -125,7 +125,7 @@ fn graphml_keeps_node_order_and_attributes() {
 fn unused(text: &str, of_nodes: bool, latencies: Option<LatencyFile>) -> Vec<String> {
     let file = || "g".to_owned();
     let network = Network {
-        topology: Topology { kind: TopologyKind::File, file: Some(file()), ..Topology::default() },
+        topology: Topology::File { file: file(), topic_peers_min: 0 },
         nodes_file: of_nodes.then(file),
         latency_file: latencies.map(|spec| LatencyFile { file: file(), ..spec }),
         ..Network::default()

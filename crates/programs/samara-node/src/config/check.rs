@@ -8,7 +8,7 @@ use std::sync::Arc;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_document::closest;
-use samara_engine::outbox::{ScheduleKind, ScheduleSpec, SourceKind};
+use samara_engine::outbox::{ScheduleSpec, SourceKind};
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
@@ -193,11 +193,12 @@ impl NodeConfig {
 
 /// Rejects schedules that only a simulation has, instead of taking them for another one.
 pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Result<(), Wrong> {
-    let observed = schedule.is_some_and(|schedule| schedule.source == Some(SourceKind::Observer));
+    let observed =
+        matches!(schedule, Some(ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. }));
     check(!observed, format!("{key}.source"), || {
         "found observer, which exists in simulations only; expected peers".to_owned()
     })?;
-    let is_custom = schedule.is_some_and(|schedule| schedule.kind == ScheduleKind::Custom);
+    let is_custom = matches!(schedule, Some(ScheduleSpec::Custom { .. }));
     check(!is_custom, format!("{key}.kind"), || {
         "found custom, which exists only in simulations started by a program; expected sequential, interleaved, staggered or feedback"
             .to_owned()

@@ -126,7 +126,7 @@ fn relevant_parts(scenario: &Scenario) -> (Network, Option<Columns>) {
         publisher_subscribes_all: workload.publisher_subscribes_all,
         ..Columns::default()
     };
-    let has_own_links = network.topology.topic_peers_min > 0;
+    let has_own_links = network.topology.topic_peers_min() > 0;
     (network, scenario.find().filter(|_| has_own_links).map(kept))
 }
 
