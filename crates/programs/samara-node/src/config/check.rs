@@ -127,10 +127,10 @@ impl NodeConfig {
             format!("found {max}; expected at least redial_first = {first}")
         })?;
         let counts = [
-            ("max_connections", network.max_connections),
-            ("max_connections_per_peer", network.max_connections_per_peer),
-            ("max_connections_per_address", network.max_connections_per_address),
-            ("max_pending", network.max_pending),
+            ("connections_max", network.connections_max),
+            ("connections_per_peer_max", network.connections_per_peer_max),
+            ("connections_per_address_max", network.connections_per_address_max),
+            ("pending_max", network.pending_max),
         ];
         for (key, count) in counts {
             check(count >= 1, format!("network.{key}"), || "found 0; expected at least 1".to_owned())?;

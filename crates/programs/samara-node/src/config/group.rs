@@ -98,7 +98,7 @@ impl Group {
             require_seed: self.require_seed.map(|within| within.duration()),
             config,
             queue_bytes: usize::try_from(self.queue.bytes()).unwrap_or(usize::MAX),
-            max_pending: network.max_pending as usize,
+            max_pending: network.pending_max as usize,
             ..ring::Options::new(&self.name, self.listen)
         };
         options.check().map_err(|error| self.wrong(&error))?;

@@ -87,13 +87,13 @@ pub struct Network {
     /// Time after which an unused connection is closed.
     pub idle_timeout: Span,
     /// Maximum number of connections. An eighth of them is for peers that this node dials.
-    pub max_connections: u32,
-    pub max_connections_per_peer: u32,
+    pub connections_max: u32,
+    pub connections_per_peer_max: u32,
     /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with
     /// those in the handshake. Loopback has no limit.
-    pub max_connections_per_address: u32,
+    pub connections_per_address_max: u32,
     /// Maximum number of connections in their handshake, in either direction.
-    pub max_pending: u32,
+    pub pending_max: u32,
 }
 
 impl Default for Network {
@@ -104,11 +104,11 @@ impl Default for Network {
             redial_first: Span::from_millis(1000),
             redial_max: Span::from_millis(60_000),
             idle_timeout: Span::from_millis(60_000),
-            max_connections: 256,
+            connections_max: 256,
             // Two sides that dial each other at once have two for a moment.
-            max_connections_per_peer: 2,
-            max_connections_per_address: 16,
-            max_pending: 64,
+            connections_per_peer_max: 2,
+            connections_per_address_max: 16,
+            pending_max: 64,
         }
     }
 }

@@ -30,10 +30,10 @@ pub struct Pool {
     #[serde(default = "default_flush")]
     pub flush: FlushSpec,
     #[serde(default = "default_inbound")]
-    pub max_inbound: u32,
+    pub inbound_max: u32,
     /// Maximum number of inbound peers of one IP address.
     #[serde(default = "default_inbound_per_ip")]
-    pub max_inbound_per_ip: u32,
+    pub inbound_per_address_max: u32,
     /// The keys of a scenario's `[protocol]`.
     #[serde(default)]
     pub protocol: Parameters,
@@ -70,7 +70,7 @@ impl Pool {
             })?;
         }
         for (key, count) in
-            [("max_inbound", self.max_inbound), ("max_inbound_per_ip", self.max_inbound_per_ip)]
+            [("inbound_max", self.inbound_max), ("inbound_per_address_max", self.inbound_per_address_max)]
         {
             check(count >= 1, format!("pool.{key}"), || "found 0; expected at least 1".to_owned())?;
         }
@@ -93,9 +93,9 @@ impl Pool {
             in_flight_bytes: transport.in_flight.bytes() as usize,
             redial_first: network.redial_first.duration(),
             redial_max: network.redial_max.duration(),
-            max_inbound: self.max_inbound as usize,
-            max_inbound_per_ip: self.max_inbound_per_ip as usize,
-            max_pending: network.max_pending as usize,
+            max_inbound: self.inbound_max as usize,
+            max_inbound_per_ip: self.inbound_per_address_max as usize,
+            max_pending: network.pending_max as usize,
             peers,
             ..mconn::Options::new(&self.network)
         };

@@ -65,12 +65,12 @@ struct Connection {
 impl Limits {
     pub(super) fn new(network: &Network, handshakes: Handshakes) -> Self {
         Self {
-            connections_max: network.max_connections as usize,
-            per_peer_max: network.max_connections_per_peer as usize,
-            pending_max: network.max_pending as usize,
+            connections_max: network.connections_max as usize,
+            per_peer_max: network.connections_per_peer_max as usize,
+            pending_max: network.pending_max as usize,
             connections: BTreeMap::new(),
             // The maxima of all and of handshakes are checked elsewhere.
-            places: Places::new(usize::MAX, Shares::per_host(network.max_connections_per_address as usize)),
+            places: Places::new(usize::MAX, Shares::per_host(network.connections_per_address_max as usize)),
             handshakes,
             refused: Refused::default(),
         }
@@ -219,7 +219,7 @@ mod tests {
 
     impl Played {
         fn new(network: Network) -> Self {
-            let handshakes = Handshakes::new(network.max_pending as usize);
+            let handshakes = Handshakes::new(network.pending_max as usize);
             Self(Limits::new(&network, handshakes), 0)
         }
 
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn one_address_has_some_of_the_connections() {
-        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let mut node = Played::new(Network { connections_per_address_max: 2, ..Network::default() });
         let first = node.open("/ip4/198.51.100.7/tcp/1000").unwrap();
         // An IPv4 address in the form of IPv6, and another transport.
         assert!(node.open("/ip6/::ffff:198.51.100.7/tcp/1001").is_some());
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_host_has_a_prefix_of_64_bits() {
-        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let mut node = Played::new(Network { connections_per_address_max: 2, ..Network::default() });
         let opened = [1, 2, 3].map(|host| node.open(&format!("/ip6/2001:db8:1:2::{host}/tcp/1")).is_some());
         assert_eq!(opened, [true, true, false]);
         assert!(node.open("/ip6/2001:db8:1:3::1/tcp/1").is_some());
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn handshakes_count_for_their_address() {
-        let mut node = Played::new(Network { max_connections_per_address: 2, ..Network::default() });
+        let mut node = Played::new(Network { connections_per_address_max: 2, ..Network::default() });
         let first = node.begin("/ip4/198.51.100.7/tcp/1").unwrap();
         assert!(node.begin("/ip4/198.51.100.7/tcp/2").is_ok());
         assert!(node.begin("/ip4/198.51.100.7/tcp/3").is_err());
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn loopback_has_no_limit_by_address() {
-        let mut node = Played::new(Network { max_connections_per_address: 1, ..Network::default() });
+        let mut node = Played::new(Network { connections_per_address_max: 1, ..Network::default() });
         for from in ["/ip4/127.0.0.1/tcp/1", "/ip6/::1/tcp/1", "/ip6/::ffff:127.0.0.1/tcp/1"] {
             assert!(node.open(from).is_some() && node.open(from).is_some(), "{from}");
         }
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn connections_of_a_peer_and_in_all_are_bounded() {
-        let network = Network { max_connections: 3, max_connections_per_peer: 2, ..Network::default() };
+        let network = Network { connections_max: 3, connections_per_peer_max: 2, ..Network::default() };
         let mut node = Played::new(network);
         let peer = PeerId::random();
         let of_peer =
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn an_eighth_of_the_connections_is_for_dialled_peers() {
-        let mut node = Played::new(Network { max_connections: 8, ..Network::default() });
+        let mut node = Played::new(Network { connections_max: 8, ..Network::default() });
         let opened = (1..=8).filter(|host| node.open(&format!("/ip4/192.0.2.{host}/tcp/1")).is_some());
         assert_eq!(opened.count(), 7);
         assert_eq!(node.refused(Limit::Inbound), 1);
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn dials_are_bounded() {
-        let mut node = Played::new(Network { max_pending: 1, ..Network::default() });
+        let mut node = Played::new(Network { pending_max: 1, ..Network::default() });
         let mut dial = |number| {
             let id = ConnectionId::new_unchecked(number);
             node.0.handle_pending_outbound_connection(id, None, &[], Endpoint::Dialer).is_ok()
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn prefixes_share_connections() {
-        let network = Network { max_connections_per_address: 2, ..Network::default() };
+        let network = Network { connections_per_address_max: 2, ..Network::default() };
         for (froms, expected) in [
             ((0..20).map(|n| format!("/ip6/2001:db8:1:2{n:02x}::1/tcp/1")).collect::<Vec<_>>(), 4),
             ((0..20).map(|n| format!("/ip6/2001:db8:1:{n:x}00::1/tcp/1")).collect(), 8),

@@ -388,7 +388,7 @@ fn cannot_listen(at: usize, address: &Multiaddr, error: &dyn Error) -> String {
 fn build(key: Keypair, config: &Checked) -> Result<Swarm<Host>, String> {
     let network = &config.written.network;
     let idle = network.idle_timeout.duration();
-    let handshakes = Handshakes::new(network.max_pending as usize);
+    let handshakes = Handshakes::new(network.pending_max as usize);
     let host = |key: &Keypair| -> Result<Host, Box<dyn std::error::Error + Send + Sync>> {
         let identify = identify::Config::new(IDENTIFY_PROTOCOL.to_owned(), key.public())
             .with_agent_version(concat!("samara/", env!("CARGO_PKG_VERSION")).to_owned());

@@ -223,7 +223,7 @@ async fn metrics_count_events() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_connections_are_counted() {
-    let hub = node(48, &[], "max_connections = 1\n", FAST).await;
+    let hub = node(48, &[], "connections_max = 1\n", FAST).await;
     let network = format!("{}redial_first = \"20 ms\"\n", dial(&hub));
     let _first = node(49, &[], &network, FAST).await;
     hub.until("/v1/status", "a peer", |status| status["peers"].as_array().is_some_and(|p| p.len() == 1))

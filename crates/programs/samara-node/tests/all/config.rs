@@ -149,10 +149,10 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "node.toml:4: network.redial_max: ",
         &["1 ms", "redial_first = 1 s"],
     ),
-    ("[network]\nmax_connections = 0", "node.toml:4: network.max_connections: ", &["found 0", "at least 1"]),
+    ("[network]\nmax_connections = 0", "node.toml:4: network.connections_max: ", &["found 0", "at least 1"]),
     (
         "[network]\nmax_connections_per_address = 0",
-        "node.toml:4: network.max_connections_per_address: ",
+        "node.toml:4: network.connections_per_address_max: ",
         &["found 0", "at least 1"],
     ),
     ("[transport]\nin_flight = \"1 GiB\"", "node.toml:4: transport.in_flight: ", &["1 GiB", "64 MiB"]),
@@ -291,7 +291,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[pool]\nnetwork = \"n\"\nmax_inbound = 0",
-        "node.toml:5: pool.max_inbound: ",
+        "node.toml:5: pool.inbound_max: ",
         &["found 0", "at least 1"],
     ),
     ("= 5", "node.toml:3: ", &["key"]),

@@ -16,6 +16,7 @@ mod guides;
 mod list;
 #[cfg(all(feature = "net", unix))]
 mod node;
+mod said_once;
 mod sources;
 #[cfg(unix)]
 mod strangers;
