@@ -11,8 +11,10 @@ const FLOORS: [&str; 6] = ["engine", "protocols", "worlds", "lab", "families", "
 
 /// Crates that no crate of its floor imports, except those named: engines and families are equal to
 /// those of other programs.
-const APART: [(&str, &str, &[&str]); 2] =
-    [("protocols", "samara-", &[]), ("families", "samara-family-", &["samara-families"])];
+const APART: [(&str, &[&str], &[&str]); 2] = [
+    ("protocols", &["samara-"], &[]),
+    ("families", &["samara-family-", "samara-app-"], &["samara-families"]),
+];
 
 /// Crates that a crate must not reach, also through others: a floor, or single crates.
 const NEVER_REACHED: &[(&str, &[&str])] = &[
@@ -95,14 +97,18 @@ fn crates_import_only_crates_of_their_floor_and_below() {
 #[test]
 fn engines_and_families_do_not_import_each_other() {
     let all = packages();
-    for (floor, prefix, lists) in APART {
+    for (floor, prefixes, lists) in APART {
         let floor = FLOORS.iter().position(|one| *one == floor).expect("a floor");
         for (name, package) in &all {
             if package.floor != floor || lists.contains(&name.as_str()) {
                 continue;
             }
+            // A family imports its own application.
+            let own = name.replace("-family-", "-app-");
             let wrong = package.imports.iter().find(|import| {
-                import.starts_with(prefix) && all.get(*import).is_some_and(|other| other.floor == floor)
+                prefixes.iter().any(|prefix| import.starts_with(prefix))
+                    && **import != own
+                    && all.get(*import).is_some_and(|other| other.floor == floor)
             });
             assert_eq!(wrong, None, "{name} imports another one of {}", FLOORS[floor]);
         }
@@ -156,7 +162,7 @@ fn engines_do_not_depend_on_runtime_sockets_clock_or_global_rng() {
 const FILES_OF_FAMILIES: [&str; 7] =
     ["README.md", "src/section.rs", "src/metrics.rs", "src/pages.rs", "src/torture.rs", "scenarios", "tests"];
 /// Rooms that are a file or a folder.
-const ROOMS_OF_FAMILIES: [&str; 2] = ["application", "course"];
+const ROOMS_OF_FAMILIES: [&str; 1] = ["course"];
 
 #[test]
 fn families_have_the_same_files() {
@@ -169,6 +175,9 @@ fn families_have_the_same_files() {
             continue;
         }
         count += 1;
+        let name = path.file_name().map(|name| name.to_string_lossy().replace("-family-", "-app-"));
+        let application = path.with_file_name(name.expect("a name"));
+        assert!(application.join("src/lib.rs").exists(), "there is no {}", application.display());
         for file in FILES_OF_FAMILIES {
             assert!(path.join(file).exists(), "{} has no {file}", path.display());
         }
