@@ -3,7 +3,7 @@
 use samara_lab::family::{Family, set_base};
 
 /// The families, in the order of the documentation.
-pub static FAMILIES: [&Family; 5] = [
+pub static FAMILIES: &[&Family] = &[
     &samara_family_columns::FAMILY,
     &samara_family_messages::FAMILY,
     &samara_family_pool::FAMILY,
@@ -13,5 +13,5 @@ pub static FAMILIES: [&Family; 5] = [
 
 /// Registers the families. Further calls have no effect.
 pub fn register() {
-    set_base(&FAMILIES);
+    set_base(FAMILIES);
 }
