@@ -29,6 +29,7 @@ pub mod protobuf;
 mod rng;
 pub mod settings;
 pub mod shape;
+mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
@@ -52,4 +53,5 @@ pub use outbox::Outbox;
 pub use peers::{PeerMap, PeerSet};
 pub use rng::{NodeRng, Purpose, derive_seed};
 pub use shape::Shape;
+pub use sync::lock;
 pub use time::Time;

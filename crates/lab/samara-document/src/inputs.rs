@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use samara_engine::lock;
 use sha2::{Digest, Sha256};
 
 use crate::file;
@@ -273,9 +274,4 @@ fn within_bounds(name: &str, bytes: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{name}: has more than {} MiB, the maximum size of a file", FILE_BYTES_MAX >> 20))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic never leaves the content half written.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod clock;
 mod event;
 mod json;
 pub mod live;
@@ -29,6 +30,7 @@ mod timeline;
 mod unread;
 mod writer;
 
+pub use clock::{unix_ns, unix_ns_of};
 pub use event::{
     AddPeer, Body, ControlGraftMeta, ControlIDontWantMeta, ControlIHaveMeta, ControlIWantMeta, ControlMeta,
     ControlPruneMeta, DeliverMessage, DropRpc, DuplicateMessage, Graft, Join, Leave, MessageMeta, Prune,

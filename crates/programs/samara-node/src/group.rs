@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 
 use crate::metrics::GroupSnapshot;
 use crate::model::{Broadcast, Deliveries, Delivery, GroupMember, GroupReady, GroupStatus, GroupStopped};
-use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
+use crate::part::{Record, Refusal, Request, Stopping, ask, requests};
+use samara_trace::unix_ns;
 
 /// A running member. It ends when all clones are gone.
 #[derive(Clone, Debug)]

@@ -1,27 +1,17 @@
-//! Shared by the parts of a node: the clock, requests to their tasks, and records of events.
+//! Shared by the parts of a node: requests to their tasks, and records of events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use samara_net::Request;
 use samara_net::mix::Gone;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Maximum number of requests that wait for a task.
 const REQUESTS_MAX: usize = 64;
 /// Number of the last entries that a record keeps.
 const KEPT_MAX: usize = 200_000;
-
-/// Returns the machine's clock in nanoseconds since 1970.
-pub(crate) fn unix_ns() -> u64 {
-    unix_ns_of(SystemTime::now())
-}
-
-/// Returns the nanoseconds since 1970, or 0 before that.
-pub(crate) fn unix_ns_of(at: SystemTime) -> u64 {
-    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -36,8 +26,6 @@ impl From<Gone> for Refusal {
     }
 }
 
-pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
-
 /// The two ends of the queue of requests to a task.
 pub(crate) fn requests<T>() -> (mpsc::Sender<Request<T>>, mpsc::Receiver<Request<T>>) {
     mpsc::channel(REQUESTS_MAX)
@@ -48,11 +36,7 @@ pub(crate) async fn ask<T: 'static, R: Send + 'static>(
     requests: &mpsc::Sender<Request<T>>,
     request: impl FnOnce(&mut T) -> R + Send + 'static,
 ) -> Result<R, Refusal> {
-    let (answer, answered) = oneshot::channel();
-    // The caller may have gone. In that case the answer is dropped.
-    let request: Request<T> = Box::new(move |task| drop(answer.send(request(task))));
-    requests.send(request).await.map_err(|_| Refusal::Stopping)?;
-    answered.await.map_err(|_| Refusal::Stopping)
+    Ok(samara_net::ask(requests, request).await?)
 }
 
 /// Whether a node, or a part of it, is about to stop. If so, it accepts no new work from clients.

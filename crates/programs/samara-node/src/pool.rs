@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use crate::config::CheckedPool;
 use crate::metrics::{PoolSnapshot, PoolState};
 use crate::model::{Arrival, Arrivals, PoolPeer, PoolReady, PoolStatus, PoolStopped, Submitted};
-use crate::part::{Record, Refusal, Request, Stopping, ask, requests, unix_ns};
+use crate::part::{Record, Refusal, Request, Stopping, ask, requests};
+use samara_trace::unix_ns;
 
 /// Bytes of the signer of a transaction: as many as an address has.
 const SIGNER_BYTES: usize = 20;

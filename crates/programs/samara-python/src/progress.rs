@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use samara_engine::lock;
 use samara_lab::explain::{Mode, PATHS};
 use samara_lab::results::{Measured, Outcome, ResultsDirectory, tables};
 use samara_lab::run::{Progress, Watch, WatchRun, run_all};
@@ -157,8 +158,4 @@ pub(crate) fn run(
         observer.show(py, progress.bind(py))?;
     }
     Ok((results, observer.tables()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

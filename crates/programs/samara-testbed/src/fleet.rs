@@ -29,9 +29,10 @@ use serde::de::IgnoredAny;
 use crate::TestbedError;
 use crate::quota::Quota;
 use crate::rivals::Rivals;
-use crate::run::{Done, Options, emulated, program_of, real_run, starved, unix_ns};
+use crate::run::{Done, Options, emulated, program_of, real_run, starved};
 use crate::usage::{Usage, tail};
 use crate::wire::{self, PORT, Wire};
+use samara_trace::unix_ns;
 
 /// Orders that may wait for a host, and the longest wait until it reads one.
 const ORDERS_MAX: usize = 1 << 12;

@@ -19,8 +19,8 @@ use samara_sim::{CALL_PACKETS_PER_S, CALL_PAYLOAD_BYTES, RivalKind, RivalStats};
 use socket2::{Domain, Socket, Type};
 
 use crate::TestbedError;
-use crate::run::unix_ns;
 use crate::wire::Wire;
+use samara_trace::unix_ns;
 
 /// The longest wait for sockets before a look at the end of the rival.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

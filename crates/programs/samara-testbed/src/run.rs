@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use samara_document::Inputs;
 use samara_emulation::RelayReport;
@@ -160,10 +160,6 @@ pub(crate) fn emulated(
     stats.drops.random = after.drops.random.since(&before.drops.random);
     stats.drops.downlink_full = after.drops.downlink_full.since(&before.drops.downlink_full);
     stats.drops.downlink_codel = after.drops.downlink_codel.since(&before.drops.downlink_codel);
-}
-
-pub(crate) fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 #[cfg(test)]

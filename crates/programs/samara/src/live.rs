@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use samara_family_mix::Mix;
 use samara_family_mix::measure::{Collector, PhaseTimes, RoundRow};
@@ -29,10 +29,10 @@ impl Live {
     pub(crate) fn start(results: &Path, points: &[Point]) -> Result<Self, String> {
         let writer = LiveWriter::create(results, "session")
             .map_err(|error| format!("{}: live/session.jsonl: {error}", results.display()))?;
-        writer.say(unix_ns(), started("session", None));
+        writer.say(samara_trace::unix_ns(), started("session", None));
         for point in points {
             let progress = event(RunState::Waiting, None, None, None);
-            writer.say_of(Some(&name(point)), unix_ns(), progress);
+            writer.say_of(Some(&name(point)), samara_trace::unix_ns(), progress);
         }
         Ok(Self { writer, results: results.to_owned() })
     }
@@ -53,7 +53,7 @@ impl Live {
     }
 
     pub(crate) fn finish(self, outcome: Outcome, message: Option<String>) {
-        self.writer.say(unix_ns(), Event::Finished { outcome, message });
+        self.writer.say(samara_trace::unix_ns(), Event::Finished { outcome, message });
         // Results are complete without the live file, and a full disk has caused other errors.
         let _ = self.writer.finish();
     }
@@ -111,14 +111,19 @@ impl RunLive<'_> {
     fn report(&mut self, state: RunState, doing: Option<&str>, progress: Option<Progress>) {
         let wall_ns = self.start.elapsed().as_nanos() as u64;
         let report = event(state, doing, Some(wall_ns), progress);
-        self.live.writer.say_of(Some(&self.name), unix_ns(), report);
+        self.live.writer.say_of(Some(&self.name), samara_trace::unix_ns(), report);
         self.last_progress = progress.map(|progress| (Instant::now(), progress));
     }
 }
 
 /// The first event of a source that this program writes.
 pub(crate) fn started(role: &str, run: Option<String>) -> Event {
-    Event::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: unix_ns(), run }
+    Event::Started {
+        role: role.to_owned(),
+        clock: Clock::Wall,
+        started_unix_ns: samara_trace::unix_ns(),
+        run,
+    }
 }
 
 pub(crate) fn name(point: &Point) -> String {
@@ -183,7 +188,10 @@ impl Rounds {
     fn create(results: &Path, run: &str, slots: u64) -> io::Result<Self> {
         let writer = LiveWriter::create(results, &format!("simulation-{run}"))?;
         let (role, run) = ("simulation".to_owned(), Some(run.to_owned()));
-        writer.say(0, Event::Started { role, clock: Clock::Virtual, started_unix_ns: unix_ns(), run });
+        writer.say(
+            0,
+            Event::Started { role, clock: Clock::Virtual, started_unix_ns: samara_trace::unix_ns(), run },
+        );
         let (reported, teams) = (HashSet::new(), BTreeMap::new());
         Ok(Self { writer, slots, first: (0, 0), reported, teams, last_ns: 0 })
     }
@@ -277,10 +285,6 @@ impl Rounds {
             }
         }
     }
-}
-
-pub(crate) fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ fn run_all(
         let name = live::name(point);
         let writer = LiveWriter::create(session.directory.path(), &format!("testbed-{name}"))
             .map_err(|error| format!("live file of {name}: {error}"))?;
-        writer.say(live::unix_ns(), live::started("testbed", Some(name)));
+        writer.say(samara_trace::unix_ns(), live::started("testbed", Some(name)));
         let testbed = samara_testbed::Options {
             inputs: &session.loaded.inputs,
             nodes: &nodes,
@@ -171,7 +171,7 @@ fn run_all(
             Err(TestbedError::Interrupted) => End::Interrupted,
             Err(_) => End::Failed,
         };
-        writer.say(live::unix_ns(), Event::Finished { outcome, message: None });
+        writer.say(samara_trace::unix_ns(), Event::Finished { outcome, message: None });
         results.push(match measured {
             Ok(Done { measured, real, rivals }) => {
                 let result = measured.outcome().on_real_nodes(real).beside(&rivals);

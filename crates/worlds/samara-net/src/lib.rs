@@ -38,6 +38,8 @@ mod status;
 
 #[cfg(any(feature = "hosted", feature = "mconnection", feature = "mix", feature = "ring"))]
 pub use link::host;
+#[cfg(any(feature = "hosted", feature = "mconnection", feature = "mix", feature = "ring"))]
+pub use status::{Request, ask};
 
 /// Compiles the program of the guide.
 #[cfg(all(doctest, feature = "ring"))]

@@ -226,10 +226,13 @@ fn no_seed(seeds: &[(SocketAddr, Option<Closed>)], within: Duration) -> String {
 pub struct Gone;
 
 /// A request of a runtime's owner to its task `T`.
-pub(crate) type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
+pub type Request<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// Sends a request that the task can answer at once.
-pub(crate) async fn ask<T: 'static, R: Send + 'static>(
+///
+/// # Errors
+/// Returns an error if the task has ended.
+pub async fn ask<T: 'static, R: Send + 'static>(
     requests: &mpsc::Sender<Request<T>>,
     request: impl FnOnce(&mut T) -> R + Send + 'static,
 ) -> Result<R, Gone> {

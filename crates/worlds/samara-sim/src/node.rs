@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use samara_engine::hostile::{Forge, Hostile, Misconduct};
 use samara_engine::outbox::{Lane, OutboxConfig, Outgoing, Room, Weight};
-use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time};
-
-use crate::shard::lock;
+use samara_engine::{Context, Effects, Engine, Input, NodeRng, Outbox, PeerId, Time, lock};
 
 /// An event that a node emitted to its application.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A shard: the hosts that one thread simulates.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use samara_engine::Frame;
+use samara_engine::{Frame, lock};
 
 use crate::gateway::{Gate, gate_of};
 use crate::host::Host;
@@ -165,10 +165,4 @@ fn next_gate<F: Frame>(packet: &Packet<F>, world: &World<F>) -> usize {
     let stop = packet.heading.stop();
     let host = if stop == Stop::Out { packet.src } else { packet.heading.host() };
     gate_of(world.hosts[host as usize].region, stop)
-}
-
-/// Locks a mutex and ignores poisoning: a thread that panics ends the whole simulation, so that its
-/// partial state is never read.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

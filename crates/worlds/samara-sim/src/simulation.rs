@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 use samara_engine::hostile::{Forge, Misconduct};
-use samara_engine::{Engine, Frame, FrameCodec, MessageKey, Outbox, Time};
+use samara_engine::{Engine, Frame, FrameCodec, MessageKey, Outbox, Time, lock};
 
 use crate::config::{DownlinkQueue, HostConfig, LATENCY_FLOOR, NicDiscipline, SimConfig};
 use crate::distributed::{RankError, Ranks};
@@ -19,7 +19,7 @@ use crate::host::{Action, Host};
 use crate::node::{Factory, Node, OTHER_TYPE, Record, Records, Typed};
 use crate::packet::{Packet, Stop};
 use crate::rival::{RivalKind, RivalStats};
-use crate::shard::{Mailbox, Shard, lock};
+use crate::shard::{Mailbox, Shard};
 use crate::stats::{Digest, HostStats};
 use crate::transport::{ConnectionStats, Control};
 use crate::world::World;

@@ -10,14 +10,13 @@ mod what_if;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use samara_engine::MessageKey;
+use samara_engine::{MessageKey, lock};
 use samara_sim::{Arrivals, Cause, Compact, Contents, Hop, Origin, Parts, parts_of};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::results::columns::column;
 use crate::results::tables::{self, Table};
-use crate::run::lock;
 
 pub use frames::Frames;
 pub use saved::SavedPaths;

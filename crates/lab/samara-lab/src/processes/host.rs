@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use samara_engine::{Driver, Engine, NodeRng, Time};
+use samara_engine::{Driver, Engine, NodeRng, Time, lock};
 use samara_hosts::{Happened, Place, Request, TOKEN_BYTES};
 use samara_scenario::Point;
 use samara_sim::{App, Contents};
@@ -17,7 +17,7 @@ use super::limits::transport;
 use super::{Listen, Moved, Order, Report, line};
 use crate::experiment::Experiment;
 use crate::network;
-use crate::run::{Course, RunError, RunOptions, lock};
+use crate::run::{Course, RunError, RunOptions};
 
 /// Bytes of events that wait for an answer at most, and messages of them that may wait for the
 /// coordinator. A host that is further ahead waits.

@@ -8,8 +8,9 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
+use samara_engine::lock;
 use samara_sim::{HostStats, Ranks, RivalStats};
 use thiserror::Error;
 
@@ -377,8 +378,4 @@ pub fn with_threads(threads: usize, work: impl Fn() + Sync) {
             (1..threads).try_for_each(|_| std::thread::Builder::new().spawn_scoped(scope, work).map(drop));
         work();
     });
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use samara_document::Inputs;
 use samara_document::topology::Graph;
-use samara_engine::{Purpose, derive_seed};
+use samara_engine::{Purpose, derive_seed, lock};
 use samara_scenario::{Loaded, Overrides, Point, load_source, load_with};
 
 use crate::explain::{Explain, Mode};
 use crate::family::{self, Family};
-use crate::run::{Audit, RunError, RunOptions, lock, run, with_threads};
+use crate::run::{Audit, RunError, RunOptions, run, with_threads};
 pub use draw::Draw;
 pub use general::ROUNDING;
 pub use samara_engine::units::Span;

@@ -168,7 +168,7 @@ impl CheckedMix {
             load(path, "mix.nodes").map_err(|error| format!("mix.identity: {}: {error}", path.display()))?;
         let mut config = self.config.clone();
         if *role == Role::Scheduler && first_round.is_none() {
-            config.first_round = crate::part::unix_ns() / 1_000_000;
+            config.first_round = samara_trace::unix_ns() / 1_000_000;
         }
         let mut options = Options::new(identity, *listen, self.pool.clone(), self.scheduler);
         options.config = config;

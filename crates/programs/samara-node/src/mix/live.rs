@@ -8,7 +8,7 @@ use samara_mix::{Event, Half, Mark, RoundState};
 use samara_net::mix::{Happened, LinkStatus, Status, What};
 use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, Step};
 
-use crate::part::{unix_ns, unix_ns_of};
+use samara_trace::{unix_ns, unix_ns_of};
 
 /// Returns the name of a node or the scheduler in live files.
 pub(super) fn name(number: u32, nodes: usize) -> String {

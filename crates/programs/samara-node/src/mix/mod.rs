@@ -11,8 +11,9 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Role};
 use crate::model::{MixEvent, MixEvents, MixLink, MixReady, MixStatus, MixStopped, MixWhat};
-use crate::part::{Record, Refusal, Request, ask, requests, unix_ns_of};
+use crate::part::{Record, Refusal, Request, ask, requests};
 use live::Live;
+use samara_trace::unix_ns_of;
 
 /// Interval between the counts in the live file.
 const LIVE_EVERY: Duration = Duration::from_millis(250);

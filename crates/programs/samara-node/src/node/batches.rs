@@ -8,7 +8,7 @@ use samara_gossipsub::Receipt;
 use samara_gossipsub::rpc::Topic;
 
 use crate::model::{BatchReport, MessageReport, SentCopy};
-use crate::part::unix_ns;
+use samara_trace::unix_ns;
 
 /// Maximum number of messages whose copies the node tracks. It drops the oldest batches first.
 const MESSAGES_KEPT: usize = 16_384;

@@ -31,13 +31,14 @@ use tokio::sync::mpsc;
 
 use crate::config::{Checked, ip_of};
 use crate::model::BatchReport;
-use crate::part::{Refusal, Request, Stopping, unix_ns};
+use crate::part::{Refusal, Request, Stopping};
 use crate::payload::Payload;
 use batches::Batches;
 use connections::Limits;
 pub(crate) use connections::Refused;
 use handshakes::{Gate, Handshakes};
 use redial::Redial;
+use samara_trace::unix_ns;
 pub(crate) use tracer::Tracer;
 
 samara_engine::counters! {

@@ -12,7 +12,7 @@ use samara_trace::{
     reason,
 };
 
-use crate::part::unix_ns;
+use samara_trace::unix_ns;
 
 #[derive(Debug)]
 pub(crate) struct Tracer {
