@@ -3,5 +3,6 @@
 mod document;
 mod graph;
 mod inputs;
+mod kinds;
 mod table;
 mod topology;
