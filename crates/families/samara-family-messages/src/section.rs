@@ -54,6 +54,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         is_known.then(|| Span::from_nanos(nanos()))
     },
     check,
+    remedies: &[("messages.rate", "expected a number", "the number of messages per second, such as 50")],
     scenarios: samara_scenario::scenarios! {
         "gossip-study" "1470 s",
         "gossip-study-real" "1 s",

@@ -34,6 +34,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         Some(Span::from_nanos(transactions.end_nanos().saturating_add(transactions.cool_down.nanos())))
     },
     check,
+    remedies: &[("pool.rate", "expected a number", "the number of transactions per second, such as 50")],
     scenarios: samara_scenario::scenarios! {
         "cat" "615 s",
         "cat-adr" "170 s",

@@ -165,6 +165,8 @@ pub struct FamilySpec {
     pub end: fn(&Scenario) -> Option<Span>,
     /// Returns the number of topics in each of which a node looks for peers of its own.
     pub topics: fn(&Scenario) -> u64,
+    /// Remedies for errors in its keys.
+    pub remedies: &'static [Remedy],
     /// The built-in scenarios of the family.
     pub scenarios: &'static [Builtin],
     /// Returns true if a node can leave the group on its own.
@@ -178,6 +180,9 @@ pub struct FamilySpec {
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
 }
+
+/// The start of a key, a part of the message about it, and the remedy that the message gets.
+pub type Remedy = (&'static str, &'static str, &'static str);
 
 /// A publishing host, and its rates if it has rates of its own.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +213,7 @@ impl FamilySpec {
         files: Files { named: |_| Vec::new(), resolve: |_, _, _| Ok(()), replaced: &[], left_out: &[] },
         end: |_| None,
         topics: |_| 0,
+        remedies: &[],
         scenarios: &[],
         can_leave: false,
         wrong_fault: |_, _| None,

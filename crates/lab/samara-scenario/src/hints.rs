@@ -4,10 +4,10 @@ use samara_document::closest;
 use serde_json::{Map, Value};
 
 use crate::Scenario;
-use crate::family::{self, FamilySpec, ProtocolKind};
+use crate::family::{self, FamilySpec, ProtocolKind, Remedy};
 
-/// The start of a key, a part of the message about it, and the remedy.
-const REMEDIES: [(&str, &str, &str); 11] = [
+/// Remedies for keys of the common sections.
+const REMEDIES: &[Remedy] = &[
     ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
     ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
     (
@@ -15,8 +15,6 @@ const REMEDIES: [(&str, &str, &str); 11] = [
         "missing key `at`",
         "add the time since the start of the run, such as at = \"10 s\" (docs/guides/faults.md)",
     ),
-    ("pool.rate", "expected a number", "the number of transactions per second, such as 50"),
-    ("messages.rate", "expected a number", "the number of messages per second, such as 50"),
     ("network.class.", "missing key `share`", "add one, such as share = \"20 %\""),
     ("topics", "unknown key", OF_NODE),
     ("identity", "unknown key", OF_NODE),
@@ -47,7 +45,8 @@ pub(crate) fn with_remedy(key: &str, message: String, table: &toml::Table) -> St
     {
         return format!("{start}whole number from 2 to {}", family.nodes_max);
     }
-    let remedies = REMEDIES.into_iter();
+    let of_families = family::all().into_iter().flat_map(|family| family.remedies);
+    let remedies = REMEDIES.iter().chain(of_families);
     let mut fitting = remedies.filter(|(start, part, _)| key.starts_with(start) && message.contains(part));
     if let Some((.., remedy)) = fitting.next() {
         return format!("{message}; {remedy}");
