@@ -63,7 +63,7 @@ pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml:
     if let Some(kind) = kind_of(key, value)
         && let Some(section) = key.rsplit_once('.').and_then(|(section, _)| get_mut(table, section))
     {
-        section.retain(|key, _| kind.keys.iter().any(|own| *own == key));
+        section.retain(|key, _| kind.keys.contains(&key));
     }
     if RATES.contains(&key)
         && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)

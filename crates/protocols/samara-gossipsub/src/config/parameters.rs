@@ -86,8 +86,11 @@ pub fn expected_of(error: &super::ConfigError) -> String {
     error.expected.replace("d_low =", "degree_low =").replace("d =", "degree =")
 }
 
+/// Returns a size of a mesh, to be set.
+type MeshSize = fn(&mut MeshParams) -> &mut usize;
+
 /// The sizes of a mesh that follow others, and their fields.
-const FOLLOWERS: [(&str, fn(&mut MeshParams) -> &mut usize); 5] = [
+const FOLLOWERS: [(&str, MeshSize); 5] = [
     ("degree_low", |mesh| &mut mesh.d_low),
     ("degree_high", |mesh| &mut mesh.d_high),
     ("degree_lazy", |mesh| &mut mesh.d_lazy),
