@@ -26,6 +26,8 @@ const PERIOD_MIN: Span = Span::from_millis(1);
 const HEARTBEATS_NOTED: u64 = 1_000_000_000;
 /// Maximum number of bytes of a name that becomes that of a directory. Suffixes follow.
 const NAME_BYTES_MAX: usize = 200;
+/// Maximum number of kinds that a message names.
+const KINDS_NAMED_MAX: usize = 9;
 /// Maximum latency and jitter of a path, far above those of real networks: the simulator visits every
 /// step of a path.
 const PATH_MAX: Span = Span::from_millis(60_000);
@@ -470,8 +472,16 @@ impl Checks<'_> {
             }
             let remedy = if of.len() == 1 { "that kind" } else { "one of these kinds" };
             let why = hint(key).map_or_else(String::new, |why| format!("; {why}"));
-            let of: Vec<String> = of.iter().map(|kind| format!("\"{kind}\"")).collect();
-            let message = format!("belongs to kind = {}{why}; remove it, or set {remedy}", of.join(" or "));
+            let message = match of.len() {
+                // Nobody reads so many names.
+                count if count > KINDS_NAMED_MAX => {
+                    format!("has no effect with kind = \"{own}\"{why}; remove it")
+                }
+                _ => {
+                    let of: Vec<String> = of.iter().map(|kind| format!("\"{kind}\"")).collect();
+                    format!("belongs to kind = {}{why}; remove it, or set {remedy}", of.join(" or "))
+                }
+            };
             self.wrong(&format!("{table}.{key}"), message);
         }
     }

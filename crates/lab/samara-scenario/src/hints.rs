@@ -1,6 +1,7 @@
 //! Remedies in errors about keys: where a key belongs, and what a required one looks like.
 
 use samara_document::closest;
+use samara_document::keys::is_within;
 use serde_json::{Map, Value};
 
 use crate::Scenario;
@@ -8,6 +9,11 @@ use crate::family::{self, FamilySpec, ProtocolKind, Remedy};
 
 /// Remedies for keys of the common sections.
 const REMEDIES: &[Remedy] = &[
+    (
+        "network.topology",
+        "missing key `file`",
+        "kind = \"file\" needs the path of an edge list, such as file = \"links.csv\"",
+    ),
     ("network.latency_file", "missing key `kind`", "add kind = \"one-way\" or kind = \"round-trip\""),
     ("fault.", "missing key `kind`", "add one, such as kind = \"crash\""),
     (
@@ -44,6 +50,13 @@ pub(crate) fn with_remedy(key: &str, message: String, table: &toml::Table) -> St
         && let (Some(family), Some((start, _))) = (family(), message.split_once("whole number from"))
     {
         return format!("{start}whole number from 2 to {}", family.nodes_max);
+    }
+    let unused = family().and_then(|family| {
+        let (_, why) = family.unused.iter().find(|(unused, _)| is_within(key, unused))?;
+        Some(format!("has no effect in [{}]: {why}; remove it", family.section))
+    });
+    if let Some(message) = unused {
+        return message;
     }
     let of_families = family::all().into_iter().flat_map(|family| family.remedies);
     let remedies = REMEDIES.iter().chain(of_families);
