@@ -62,7 +62,7 @@ impl GoProgram {
             return None;
         }
         let modules = release.modules();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(self.directory);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../interop").join(self.directory);
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(modules);
         std::fs::create_dir_all(&target).expect("a directory below the target directory");
         let path = target.join(self.directory);

@@ -31,7 +31,7 @@ fn install() -> Result<PathBuf, String> {
     for program in ["node", "npm"] {
         Command::new(program).arg("--version").output().map_err(|_| format!("{program} is not installed"))?;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/js");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../interop/js");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("js-peer");
     std::fs::create_dir_all(&target).expect("a directory below the target directory");
     for file in FILES {

@@ -26,17 +26,17 @@ use crate::outbox::Tally;
 ///     /// Counters of one node since its start.
 ///     pub struct Metrics {
 ///         /// Frames received from peers.
-///         pub frames_received: u64,
+///         pub pings_received: u64,
 ///         /// Frames without effect.
 ///         pub ignored[cause: Ignored]: u64,
 ///     }
 /// }
 /// let mut metrics = Metrics::default();
-/// metrics.frames_received += 1;
+/// metrics.pings_received += 1;
 /// metrics.ignored[Ignored::TooLong] += 1;
 /// assert_eq!((metrics.ignored(Ignored::TooLong), metrics.ignored(Ignored::Unknown)), (1, 0));
 /// let names = Metrics::declared().into_iter().map(|counter| counter.name);
-/// assert_eq!(names.collect::<Vec<_>>(), ["frames_received", "ignored"]);
+/// assert_eq!(names.collect::<Vec<_>>(), ["pings_received", "ignored"]);
 /// ```
 #[macro_export]
 macro_rules! counters {

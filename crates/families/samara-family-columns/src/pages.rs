@@ -9,6 +9,7 @@ use samara_report::{
 };
 
 use super::metrics::{CellMetrics, ColumnMetrics, ColumnsData};
+use samara_lab::finding;
 use samara_lab::report::{self, Body, Bound, Column, Results, Runs, Shown, of, spread};
 use samara_lab::results::Outcome;
 use samara_lab::statistics::{Spread, Statistics};
@@ -534,7 +535,9 @@ fn findings(report: &Report<'_>) -> Vec<String> {
     sentences.extend(missed.iter().map(|sentence| format!("{sentence}.")));
     sentences.extend(caveats(report));
     match report.is_sweep() {
-        false if report.loaded.scenario.scenario.findings.is_empty() => sentences.extend(fastest(report)),
+        false if finding::sentences(report.loaded, &report.findings.results).is_empty() => {
+            sentences.extend(fastest(report))
+        }
         false => {}
         true => sentences.extend(fastest_at_ends(report)),
     }

@@ -38,7 +38,7 @@ pub fn check(loaded: &Loaded) -> Result<(), String> {
 /// Returns the sentences whose runs all have results in which nothing is missing, since means over
 /// different nodes do not compare. A sentence says how often one figure is in another one: it is left
 /// out if the figure is the smaller one.
-pub(crate) fn sentences(loaded: &Loaded, results: &[Outcome]) -> Vec<String> {
+pub fn sentences(loaded: &Loaded, results: &[Outcome]) -> Vec<String> {
     if loaded.scenario.sweep.is_some() {
         return Vec::new();
     }

@@ -566,7 +566,10 @@ impl Checks<'_> {
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = |name: &str| format!("fault.{i}.{name}");
             let own = given.get("fault").and_then(|faults| faults.get(i));
-            self.of_kind(&format!("fault.{i}"), own, &Fault::KEYS, |_| None);
+            let returns_at_once = matches!(fault.kind, FaultKind::Reset | FaultKind::Reconnect);
+            let hint =
+                |key: &str| (key == "until" && returns_at_once).then_some("nodes connect again at once");
+            self.of_kind(&format!("fault.{i}"), own, &Fault::KEYS, hint);
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key("share"), format!("is {}; allowed is up to 100 %", fault.share));
             }

@@ -696,6 +696,10 @@ fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String
     let is_plain = !value.is_table() && !value.is_array();
     set_key(table, key, value).map_err(|message| hints::with_place(key, message, table))?;
     let Err((path, message)) = from_table(table) else { return Ok(()) };
+    if message.starts_with("missing key") {
+        // A later value may be the missing one. If none is, the whole scenario is refused.
+        return Ok(());
+    }
     let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
     let mut message = message + &at;
     if message.starts_with("unknown key") && !message.contains("did you mean") {

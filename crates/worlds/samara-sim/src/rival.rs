@@ -45,7 +45,7 @@ pub enum RivalKind {
 pub struct RivalStats {
     /// The host whose uplink it shares.
     pub host: u32,
-    /// The kind.
+    /// What shares the uplink.
     pub kind: RivalKind,
     /// Time for which it was there, in nanoseconds.
     pub nanos: u64,

@@ -369,7 +369,7 @@ peerdas | fault | [{ kind = "crash", at = "70 s", nodes = [1] }] | fault.0.at: i
 peerdas | fault | [{ kind = "slow", at = "11 s", nodes = [1] }] | fault.0.factor: is missing; a slow node needs one
 peerdas | fault | [{ kind = "partition", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a partition needs an end
 peerdas | fault | [{ kind = "cut", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a cut needs an end
-peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: belongs to kind = "crash"
+peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: has no effect with kind = "reset"; nodes connect again at once; remove it
 peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [] }] | fault.0.peers: is empty; expected numbers of nodes
 peerdas | fault | [{ kind = "reset", at = "11 s", nodes = [1], peers = [1000] }] | fault.0.peers: has node 1000; nodes are numbered 0 to 999
 peerdas | fault | [{ kind = "crash", at = "11 s", nodes = [1], peers = [2] }] | fault.0.peers: belongs to kind = "cut" or "reset" or "reconnect"
@@ -432,7 +432,7 @@ gossip-baselines gossipsub | messages.size | 3 B | is 3 B; allowed is 4 B to
 gossip-baselines gossipsub | messages.warm_up | 50 ms | must be later than transport.links.until
 gossip-baselines gossipsub | network.topology.topic_peers_min | 3 | all nodes have one topic
 gossip-baselines gossipsub | protocol.optimization_threshold | 3 | unknown key `optimization_threshold`
-gossip-baselines gossipsub | network.topology.seed | 3 | only used with kind = "barabasi-albert"
+gossip-baselines gossipsub | network.topology.seed | 3 | belongs to kind = "barabasi-albert"
 peerdas batch | protocol.kind | randomsub | found "randomsub"; expected "gossipsub"
 peerdas batch | protocol.schedule_publish | batch | found `batch`; expected one of `sequential`
 peerdas batch | network.classes_from | 5000 | allowed is 0 to

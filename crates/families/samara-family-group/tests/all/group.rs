@@ -5,6 +5,9 @@ use samara_family_group::GroupData;
 use samara_lab::results::Outcome;
 use samara_scenario::{Overrides, load_source};
 
+use samara_family_group::FAMILY;
+use samara_lab::family::set_base;
+
 use crate::{loaded, outcomes};
 
 fn results(scenario: &str, set: &[(&str, &str)], only: &[&str], threads: usize) -> Vec<Outcome<GroupData>> {
@@ -153,6 +156,7 @@ fn a_removed_member_takes_nobody_out_of_the_newer_view() {
             nodes = [3]
             "#
         );
+        set_base(&[&FAMILY]);
         let loaded = load_source("heals.toml", &text, Inputs::default(), &Overrides::default())
             .unwrap_or_else(|error| panic!("{error}"));
         for result in outcomes(&loaded, 2) {

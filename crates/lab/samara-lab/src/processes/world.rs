@@ -448,15 +448,15 @@ fn wrong_counts<C>(last: Option<&Looked<C>>, looked: &Looked<C>) -> Option<Strin
     const MOST: u64 = 1 << 53;
     let named = |looked: &Looked<C>| {
         [
-            ("frames_sent", looked.frames_sent),
-            ("payload_bytes_sent", looked.payload_bytes_sent),
-            ("control_bytes_sent", looked.control_bytes_sent),
-            ("frames_received", looked.frames_received),
-            ("payload_bytes_received", looked.payload_bytes_received),
-            ("control_bytes_received", looked.control_bytes_received),
-            ("bytes_sent", looked.bytes_sent),
-            ("bytes_received", looked.bytes_received),
-            ("withdrawn", looked.withdrawn),
+            (stringify!(frames_sent), looked.frames_sent),
+            (stringify!(payload_bytes_sent), looked.payload_bytes_sent),
+            (stringify!(control_bytes_sent), looked.control_bytes_sent),
+            (stringify!(frames_received), looked.frames_received),
+            (stringify!(payload_bytes_received), looked.payload_bytes_received),
+            (stringify!(control_bytes_received), looked.control_bytes_received),
+            (stringify!(bytes_sent), looked.bytes_sent),
+            (stringify!(bytes_received), looked.bytes_received),
+            (stringify!(withdrawn), looked.withdrawn),
         ]
     };
     let now = named(looked);

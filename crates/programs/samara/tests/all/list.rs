@@ -62,6 +62,7 @@ fn entry(name: &str, cost: &str) -> String {
 /// `SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all list` writes the page.
 #[test]
 fn page_describes_every_scenario() {
+    samara_families::register();
     let intro = "`SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all list` writes this page from the \
                  scenario files. `samara show NAME` prints a file, with a description of each run. Costs \
                  are processor times of the whole scenario at full size, as `.ci/scenarios` measures them \

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "PeerId(7) is gone and in the mesh of t")]
+    #[should_panic(expected = "peer7 is gone and in the mesh of t")]
     fn a_departed_peer_in_a_mesh_is_found() {
         node().with(|gossip, _| {
             let topic = gossip.topics.joined()[0];
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "copies are owed to PeerId(9), which is gone")]
+    #[should_panic(expected = "copies are owed to peer9, which is gone")]
     fn a_copy_for_a_departed_peer_is_found() {
         let mut node = node();
         node.outbox.link_up(PeerId(9));
