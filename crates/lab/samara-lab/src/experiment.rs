@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn metric_fails_nothing_without_an_expectation() {
-        let loaded = samara_scenario::load("peerdas-small", &[], &["batch".to_owned()], Some(1)).unwrap();
+        let loaded = crate::toy::loaded(&["batch"]);
         let (point, inputs) = (loaded.points[0].clone(), &loaded.inputs);
         let hosts = Setup::new(&point, RunOptions::new(1, inputs)).unwrap().hosts;
         let metrics = serde_json::json!({ "incomplete": 3 });

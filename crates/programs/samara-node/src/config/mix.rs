@@ -189,6 +189,7 @@ impl CheckedMix {
             let key = match &*error.field {
                 "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.to_string(),
                 "senders_max, control_max" => "senders.senders_max".to_owned(),
+                "senders_min" => "senders.senders_min".to_owned(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),

@@ -66,7 +66,7 @@ fn a_written_configuration_reads_as_the_same() {
         let config = NodeConfig::parse(&text, &path).unwrap();
         let written = toml::to_string(&config.written).unwrap();
         let again = NodeConfig::parse(&written, &path).unwrap_or_else(|error| panic!("{error}\n{written}"));
-        assert_eq!(format!("{:?}", again.written), format!("{:?}", config.written), "{written}");
+        assert_eq!(toml::to_string(&again.written).unwrap(), written);
         assert_eq!(defaults(&again), defaults(&config));
     }
 }
@@ -149,9 +149,9 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         "node.toml:4: network.redial_max: ",
         &["1 ms", "redial_first = 1 s"],
     ),
-    ("[network]\nmax_connections = 0", "node.toml:4: network.connections_max: ", &["found 0", "at least 1"]),
+    ("[network]\nconnections_max = 0", "node.toml:4: network.connections_max: ", &["found 0", "at least 1"]),
     (
-        "[network]\nmax_connections_per_address = 0",
+        "[network]\nconnections_per_address_max = 0",
         "node.toml:4: network.connections_per_address_max: ",
         &["found 0", "at least 1"],
     ),
@@ -290,7 +290,7 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["1.2.3.4:5", "id@host:port"],
     ),
     (
-        "[pool]\nnetwork = \"n\"\nmax_inbound = 0",
+        "[pool]\nnetwork = \"n\"\ninbound_max = 0",
         "node.toml:5: pool.inbound_max: ",
         &["found 0", "at least 1"],
     ),

@@ -6,7 +6,7 @@ use crate::common::*;
 
 /// Returns a section for a pool that dials these peers.
 fn pool(peers: &[String]) -> String {
-    let listen = "listen = \"127.0.0.1:0\"\nmax_inbound_per_ip = 64";
+    let listen = "listen = \"127.0.0.1:0\"\ninbound_per_address_max = 64";
     format!("[pool]\nnetwork = \"test\"\n{listen}\npeers = {peers:?}\n{FAST}")
 }
 

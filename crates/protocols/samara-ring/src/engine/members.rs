@@ -619,7 +619,7 @@ impl Ring {
             let counts = peer.view == Some(view.id) && peer.is_alive(now, &self.config.detection);
             if counts && !self.blamed.contains_key(&view.members[usize::from(by)]) {
                 let proven = peer.suspects.iter().filter_map(|rank| rank.checked_sub(Heartbeat::PROVEN));
-                convicted.extend(proven.filter(|rank| ![own, by].contains(rank)));
+                convicted.extend(proven.filter(|rank| *rank < count && ![own, by].contains(rank)));
             }
             // A member that does not hear most of the others is the cause itself.
             if counts && 2 * peer.suspects.len() < usize::from(count) {
