@@ -108,3 +108,18 @@ fn nodes_have_the_parameters_of_scenarios() {
         assert!(nodes.contains_key(part) && schema["properties"].get(part).is_some(), "[{part}]");
     }
 }
+
+/// `SAMARA_UPDATE_DOCS=1 cargo test -p samara --test all said_once` writes the file.
+#[test]
+fn published_schema_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/scenario.schema.json");
+    let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
+        std::fs::write(path, &current).unwrap();
+    }
+    let published = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        published == current,
+        "docs/scenario.schema.json is out of date; run: samara schema > docs/scenario.schema.json"
+    );
+}
