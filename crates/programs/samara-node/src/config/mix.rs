@@ -193,7 +193,7 @@ impl CheckedMix {
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
                 "reconnect" => "protocol.reconnect_limit".to_owned(),
-                field => match SendersConfig::key_of(field) {
+                field => match GatewayOptions::key_of(field) {
                     Some(key) => format!("senders.{key}"),
                     None => format!("protocol.{field}"),
                 },

@@ -223,12 +223,12 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.preset = \"circle\"",
         "node.toml:6: group.protocol.preset: ",
-        &["\"circle\"", "ring-total"],
+        &["`circle`", "ring-total"],
     ),
     (
         "[group]\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.shape = \"star\"",
         "node.toml:6: group.protocol.shape: ",
-        &["\"star\"", "double-tree"],
+        &["`star`", "double-tree"],
     ),
     (
         "[group]\nprotocol.preset = \"ring-total\"\nname = \"g\"\nlisten = \"127.0.0.1:1\"\nprotocol.shape = \"direct\"",
