@@ -13,7 +13,7 @@ use crate::outbox::Tally;
 /// with the unit, if there is one (`_bytes`, `_seconds`, `_ns`); its documentation is the exported
 /// meaning. The type of a field decides what it is: see [`Value`].
 ///
-/// A field with a label has a value for each name of an enum ([`names!`](crate::names)), which a
+/// A field with a label has a value for each name of an enum ([`names!`](macro@crate::names)), which a
 /// method of the field's name returns.
 ///
 /// ```
@@ -95,7 +95,7 @@ macro_rules! counters {
     };
 }
 
-/// A type that [`counters!`](crate::counters) declares.
+/// A type that [`counters!`](macro@crate::counters) declares.
 pub trait Counted {
     /// Returns all declarations, in their order.
     fn declared() -> Vec<Counter>
@@ -336,7 +336,7 @@ impl<K: Clone + Into<Cow<'static, str>>, V: Value + Clone> Value for BTreeMap<K,
     }
 }
 
-/// An enum that [`names!`](crate::names) declares.
+/// An enum that [`names!`](macro@crate::names) declares.
 pub trait Named: Copy + 'static {
     /// An array with an element for each variant.
     type Array<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;

@@ -11,7 +11,7 @@ use samara_document::closest;
 use crate::family::{self, Family};
 use crate::statistics::Statistics;
 
-/// The paths of the values of [`Statistics`](crate::statistics::Statistics).
+/// The paths of the values of [`Statistics`].
 const STATISTICS: [&str; 5] = [".mean", ".p50", ".p95", ".p99", ".max"];
 
 /// The direction in which a metric is better.
@@ -32,7 +32,7 @@ pub struct Metric {
     pub better: Option<Better>,
     /// Headlines of the metric: paths below the name, or an empty path for the metric itself.
     pub headlines: &'static [&'static str],
-    /// True if the metric has the values of [`Statistics`](crate::statistics::Statistics).
+    /// True if the metric has the values of [`Statistics`].
     pub is_distribution: bool,
     pub meaning: &'static str,
 }

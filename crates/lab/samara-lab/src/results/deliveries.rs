@@ -105,7 +105,7 @@ impl Deliveries {
         })
     }
 
-    /// Returns the arrivals of at most [`SPREAD_MAX`] of these items, each with its publisher, evenly
+    /// Returns the arrivals of at most `SPREAD_MAX` of these items, each with its publisher, evenly
     /// chosen from those with numbers below 65,536. `number` returns the item of a row. `must` tells
     /// whether items must reach a node: an arrival that is missing there is listed without a time.
     pub fn spread(
