@@ -5,13 +5,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use samara_engine::units::Span;
 use samara_document::table::read_pairs;
 use samara_document::topology::{nodes_of, read_file};
 use samara_document::{
     GraphFile, HostTable, Inputs, LatencyFile, LatencyKind, LatencyTable, LatencyUnit, Network,
     RegionWeights, Topology,
 };
+use samara_engine::units::Span;
 use samara_scenario::{Overrides, builtin, load_source};
 use samara_trace::live::{Clock, Event, Latencies, Line, LiveReader, ReadCounts, RoundState, Said, Step};
 use samara_trace::{

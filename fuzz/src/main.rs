@@ -11,8 +11,11 @@
 
 mod baselines;
 mod files;
+mod mconn;
+mod mix;
 mod net;
 mod nodes;
+mod ring;
 mod wire;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -91,15 +94,15 @@ const TARGETS: &[Target] = &[
     Target { name: "mix-node", check: nodes::mix, seeds: nodes::mix_seeds },
     Target { name: "baselines-node", check: baselines::baselines, seeds: baselines::baselines_seeds },
     Target { name: "federation-letter", check: wire::letter, seeds: wire::letter_seeds },
-    Target { name: "ring-stream", check: net::ring_stream, seeds: net::ring_stream_seeds },
-    Target { name: "ring-handshake", check: net::ring_handshake, seeds: net::ring_handshake_seeds },
-    Target { name: "mconn-handshake", check: net::mconn_handshake, seeds: net::mconn_handshake_seeds },
-    Target { name: "mconn-packets", check: net::mconn_packets, seeds: net::mconn_packets_seeds },
-    Target { name: "mconn-frames", check: net::mconn_frames, seeds: net::mconn_frames_seeds },
-    Target { name: "mconn-info", check: net::mconn_info, seeds: net::mconn_info_seeds },
-    Target { name: "mix-services", check: net::mix_services, seeds: net::mix_services_seeds },
-    Target { name: "mix-announcements", check: net::mix_announcements, seeds: net::mix_announcements_seeds },
-    Target { name: "mix-submissions", check: net::mix_submissions, seeds: net::mix_submissions_seeds },
+    Target { name: "ring-stream", check: ring::stream, seeds: ring::stream_seeds },
+    Target { name: "ring-handshake", check: ring::handshake, seeds: ring::handshake_seeds },
+    Target { name: "mconn-handshake", check: mconn::handshake, seeds: mconn::handshake_seeds },
+    Target { name: "mconn-packets", check: mconn::packets, seeds: mconn::packets_seeds },
+    Target { name: "mconn-frames", check: mconn::frames, seeds: mconn::frames_seeds },
+    Target { name: "mconn-info", check: mconn::node_info, seeds: mconn::node_info_seeds },
+    Target { name: "mix-services", check: mix::services, seeds: mix::services_seeds },
+    Target { name: "mix-announcements", check: mix::announcements, seeds: mix::announcements_seeds },
+    Target { name: "mix-submissions", check: mix::submissions, seeds: mix::submissions_seeds },
     Target { name: "emulation-packet", check: samara_emulation::fuzz_packet, seeds: net::packet_seeds },
     Target {
         name: "dashboard-request",

@@ -16,7 +16,11 @@
 #![warn(clippy::disallowed_types)]
 #![cfg_attr(
     not(all(feature = "hosted", feature = "mconnection", feature = "mix", feature = "ring")),
-    allow(dead_code, unreachable_pub, reason = "each link layer uses a part of the hub")
+    allow(dead_code, reason = "each link layer uses a part of the hub")
+)]
+#![cfg_attr(
+    not(all(feature = "fuzzing", feature = "hosted")),
+    allow(unreachable_pub, reason = "the fuzz targets reach parsers that are private without them")
 )]
 
 #[cfg(feature = "hosted")]

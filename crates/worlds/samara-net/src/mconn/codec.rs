@@ -113,7 +113,7 @@ impl CatCodec {
     /// Chooses the protocol for a peer that offers these channels
     /// ([`PeerInfo::protocol`](samara_engine::PeerInfo::protocol)). Returns `None` if there is none
     /// in common. Both sides choose the same.
-    pub(super) fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
+    pub fn agree(&self, offered: &[u8]) -> Option<Arc<str>> {
         let own = Self::understood(&self.offered());
         let theirs = Self::understood(offered);
         let common =

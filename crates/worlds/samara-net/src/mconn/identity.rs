@@ -217,7 +217,7 @@ pub enum Incompatible {
 impl NodeInfo {
     /// Checks that a peer's info is valid, matches its key, and is compatible. The order of the
     /// checks is that of `upgrade` in `p2p/transport.go`. The codec checks the channels.
-    pub(super) fn check(&self, peer: &Self, key: NodeId) -> Result<(), Incompatible> {
+    pub fn check(&self, peer: &Self, key: NodeId) -> Result<(), Incompatible> {
         peer.validate()?;
         if peer.id != key.to_string() {
             return Err(Incompatible::OtherNode { expected: key, found: peer.id.clone() });

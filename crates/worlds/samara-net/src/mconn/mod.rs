@@ -26,9 +26,6 @@
 //! `host` carries a host of an experiment.
 
 mod codec;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod handshake;
 #[cfg(feature = "hosted")]
 mod hosted;
@@ -39,6 +36,14 @@ mod packets;
 mod secret;
 #[cfg(test)]
 mod tests;
+
+/// What the fuzz targets call.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::packets::{Incoming, Packet, Receiving};
+    pub use super::secret::{PLAIN_MAX, SEALED, Secret, pair};
+}
 
 pub use codec::CatCodec;
 #[cfg(feature = "hosted")]

@@ -30,7 +30,7 @@ pub(super) const PAYLOAD_MAX: usize = 1024;
 pub(super) const PACKET_MAX: usize = 1 + 2 + 6 + 2 + 1 + 2 + PAYLOAD_MAX;
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Packet {
+pub struct Packet {
     #[prost(oneof = "Sum", tags = "1, 2, 3")]
     pub(super) sum: Option<Sum>,
 }
@@ -60,15 +60,15 @@ pub(super) struct Piece {
 }
 
 impl Packet {
-    pub(super) const PING: Self = Self { sum: Some(Sum::Ping(Empty {})) };
-    pub(super) const PONG: Self = Self { sum: Some(Sum::Pong(Empty {})) };
+    pub const PING: Self = Self { sum: Some(Sum::Ping(Empty {})) };
+    pub const PONG: Self = Self { sum: Some(Sum::Pong(Empty {})) };
 
-    pub(super) fn piece(channel: u8, last: bool, data: Bytes) -> Self {
+    pub fn piece(channel: u8, last: bool, data: Bytes) -> Self {
         Self { sum: Some(Sum::Piece(Piece { channel: i32::from(channel), last, data })) }
     }
 
     /// Appends the packet with its length prefix. Returns the number of bytes appended.
-    pub(super) fn append(&self, into: &mut Vec<u8>) -> usize {
+    pub fn append(&self, into: &mut Vec<u8>) -> usize {
         let before = into.len();
         // A vector always has room.
         let _ = self.encode_length_delimited(into);
@@ -303,7 +303,7 @@ impl Sending {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Incoming {
+pub enum Incoming {
     Message { channel: u8, bytes: Bytes },
     Ping,
     Pong,
@@ -317,7 +317,7 @@ struct Assembly {
 }
 
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub struct Receiving {
     channels: Vec<Assembly>,
     /// Sealed bytes. Less than one frame after [`next`](Self::next) has returned `None`.
     sealed: Vec<u8>,
@@ -326,7 +326,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn new(channels: &[Channel]) -> Self {
+    pub fn new(channels: &[Channel]) -> Self {
         let assembly = |channel: &Channel| Assembly {
             id: channel.id,
             longest: channel.longest_message,
@@ -340,12 +340,12 @@ impl Receiving {
     }
 
     /// Returns the number of bytes to read from the socket.
-    pub(super) fn wants(&self) -> usize {
+    pub fn wants(&self) -> usize {
         SEALED - self.sealed.len()
     }
 
     /// Takes bytes from the socket, no more than [`wants`](Self::wants).
-    pub(super) fn read(&mut self, bytes: &[u8]) {
+    pub fn read(&mut self, bytes: &[u8]) {
         self.sealed.extend_from_slice(bytes);
     }
 
@@ -353,7 +353,7 @@ impl Receiving {
     ///
     /// # Errors
     /// The peer broke the rules. The caller must close the connection.
-    pub(super) fn next(&mut self, secret: &mut Secret) -> Result<Option<Incoming>, Broken> {
+    pub fn next(&mut self, secret: &mut Secret) -> Result<Option<Incoming>, Broken> {
         loop {
             while let Some(packet) = self.packet()? {
                 if let Some(incoming) = self.take(packet)? {

@@ -29,12 +29,12 @@ use super::identity::{Broken, NodeId, NodeKey};
 use crate::status::Closed;
 
 /// Maximum content of a sealed frame in bytes (`dataMaxSize`).
-pub(super) const PLAIN_MAX: usize = 1024;
+pub const PLAIN_MAX: usize = 1024;
 /// Bytes of the length in front of the content.
 const LENGTH: usize = 4;
 const TAG: usize = 16;
 /// Length of every sealed frame, full or not.
-pub(super) const SEALED: usize = LENGTH + PLAIN_MAX + TAG;
+pub const SEALED: usize = LENGTH + PLAIN_MAX + TAG;
 
 /// The bytes in front of an ephemeral key.
 const KEY_HEAD: [u8; 3] = [0x22, 0x0a, 0x20];
@@ -43,7 +43,7 @@ const SIGNER_HEAD: [u8; 5] = [0x66, 0x0a, 0x22, 0x0a, 0x20];
 const SIGNATURE_HEAD: [u8; 2] = [0x12, 0x40];
 
 /// A secret connection. It holds the keys, and reads and writes memory.
-pub(super) struct Secret {
+pub struct Secret {
     sealing: Direction,
     /// `None` after a frame that does not open.
     opening: Option<Direction>,
@@ -55,7 +55,7 @@ impl Secret {
     ///
     /// # Errors
     /// The other end breaks the protocol or hangs up.
-    pub(super) async fn handshake(
+    pub async fn handshake(
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
         key: &NodeKey,
     ) -> Result<Self, Closed> {
@@ -93,7 +93,7 @@ impl Secret {
     }
 
     /// Seals bytes, in frames of at most [`PLAIN_MAX`], and appends the frames.
-    pub(super) fn seal(&mut self, plain: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
+    pub fn seal(&mut self, plain: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
         for content in plain.chunks(PLAIN_MAX) {
             let start = into.len();
             into.extend_from_slice(&(content.len() as u32).to_le_bytes());
@@ -109,7 +109,7 @@ impl Secret {
     ///
     /// # Errors
     /// The sender does not have the key, frames are missing, or an earlier frame did not open.
-    pub(super) fn open(&mut self, frame: &mut [u8], into: &mut Vec<u8>) -> Result<usize, Broken> {
+    pub fn open(&mut self, frame: &mut [u8], into: &mut Vec<u8>) -> Result<usize, Broken> {
         let mut opening = self.opening.take().ok_or(Broken::Seal)?;
         let plain = opening.open(frame).map_err(|_| Broken::Seal)?;
         let (length, plain) = plain.split_first_chunk::<LENGTH>().ok_or(Broken::Seal)?;
@@ -210,7 +210,7 @@ fn read_proof(message: &[u8]) -> Option<(VerifyingKey, Signature)> {
 /// Creates both ends of a secret connection. The dialling node has the secret of ones, the other
 /// one that of twos.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(super) fn pair() -> (Secret, Secret) {
+pub fn pair() -> (Secret, Secret) {
     let keys = [1, 2].map(|seed| NodeKey::from_secret([seed; 32]));
     let (mut one, mut other) = tokio::io::duplex(4 * SEALED);
     let handshakes = async {

@@ -17,11 +17,11 @@ pub(super) const TAKEN_MAX: usize = 4096;
 const ROUND_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    pub(super) nodes: u32,
-    pub(super) team_min: usize,
-    pub(super) batch_max: u32,
-    pub(super) announced_max: usize,
+pub struct Rules {
+    pub nodes: u32,
+    pub team_min: usize,
+    pub batch_max: u32,
+    pub announced_max: usize,
 }
 
 impl Rules {
@@ -55,7 +55,7 @@ impl Rules {
 
 /// The current announcements of all nodes, and the rounds used so far.
 #[derive(Debug, Default)]
-pub(super) struct Announced {
+pub struct Announced {
     /// Keyed by round and node, so that no node replaces the announcement of another one.
     rounds: BTreeMap<(u64, u32), Round>,
     /// Used rounds, each with its team. With the number alone, nodes outside of the team could use
@@ -68,7 +68,7 @@ pub(super) struct Announced {
 
 impl Announced {
     /// Replaces the announcements of a node. Ignores and counts those that break a rule.
-    pub(super) fn replace(&mut self, rules: &Rules, node: u32, rounds: Vec<OpenRound>) {
+    pub fn replace(&mut self, rules: &Rules, node: u32, rounds: Vec<OpenRound>) {
         self.rounds.retain(|(_, of), _| *of != node);
         for (index, round) in rounds.into_iter().enumerate() {
             let key = (round.round, node);
@@ -115,7 +115,7 @@ impl Announced {
 
     /// Returns the first confirmed round with room whose nodes are all in `registered`. Returns
     /// each round once.
-    pub(super) fn take(&mut self, registered: &BTreeSet<u32>) -> Option<Round> {
+    pub fn take(&mut self, registered: &BTreeSet<u32>) -> Option<Round> {
         let is_usable = |round: &&Round| {
             round.room > 0
                 && round.round >= self.floor
@@ -136,7 +136,7 @@ impl Announced {
     }
 
     /// Counts for [`Client::status`](super::Client::status), without the registrations.
-    pub(super) fn status(&self) -> ClientStatus {
+    pub fn status(&self) -> ClientStatus {
         let is_disputed = |round: &&Round| self.votes(round).any(|vote| vote == Some(false));
         ClientStatus {
             registered: 0,

@@ -104,7 +104,7 @@ struct Mixing {
 pub(super) type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 
 /// The rounds of a node, and the senders that wait for them.
-pub(super) struct Board {
+pub struct Board {
     node: u32,
     options: GatewayOptions,
     group: Group,
@@ -130,7 +130,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(
+    pub fn new(
         node: u32,
         options: GatewayOptions,
         group: Group,
@@ -195,7 +195,7 @@ impl Board {
         }
     }
 
-    pub(super) fn open(&mut self, plan: Arc<Plan>) {
+    pub fn open(&mut self, plan: Arc<Plan>) {
         let gathering =
             Gathering { slots: Vec::new(), entered: Vec::new(), of_sender: BTreeMap::new(), plan };
         self.open.insert(gathering.plan.round, gathering);
@@ -203,7 +203,7 @@ impl Board {
     }
 
     /// Accepts payloads of a sender, all or none of them. Returns the remaining room of the round.
-    pub(super) fn submit(
+    pub fn submit(
         &mut self,
         round: u64,
         sender: SenderId,

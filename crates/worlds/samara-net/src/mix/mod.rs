@@ -66,9 +66,6 @@
 mod announced;
 mod board;
 mod client;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod gateway;
 mod grpc;
 #[cfg(feature = "hosted")]
@@ -82,6 +79,15 @@ mod task;
 
 use samara_engine::PeerIdentity;
 use samara_mix::SenderId;
+
+/// What the fuzz targets call.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::announced::{Announced, Rules};
+    pub use super::board::Board;
+    pub use super::node::Tally;
+}
 
 pub use board::{GatewayCounters, GatewayStatus, RoundTimes};
 pub use client::{Client, ClientError, ClientOptions, ClientStatus, Round};

@@ -238,7 +238,7 @@ pub enum What {
 
 /// Closed connections or refused calls by cause, counted by the tasks of servers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+pub struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl Tally {
     pub(super) fn count(&self, cause: &'static str) {

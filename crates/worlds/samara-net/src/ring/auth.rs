@@ -111,7 +111,7 @@ pub struct Certificates {
 /// The byte that says what a connection uses. Both sides must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Protection {
+pub enum Protection {
     Open = 0,
     Fields = 1,
     Encrypted = 2,
@@ -131,18 +131,18 @@ impl Authentication {
 
 // ---- the handshake ----
 
-pub(super) const NONCE_BYTES: usize = 32;
-pub(super) const PROOF_BYTES: usize = 32;
-pub(super) const INSTANCE_BYTES: usize = 16;
-pub(super) const DIGEST_BYTES: usize = 32;
+pub const NONCE_BYTES: usize = 32;
+pub const PROOF_BYTES: usize = 32;
+pub const INSTANCE_BYTES: usize = 16;
+pub const DIGEST_BYTES: usize = 32;
 
 /// A value by which a peer recognizes the same life of a node. Every peer sees another one, so that
 /// none can use it at others.
-pub(super) type Instance = [u8; INSTANCE_BYTES];
+pub type Instance = [u8; INSTANCE_BYTES];
 
 /// Which side of a connection a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
     Dialler,
     Listener,
 }
@@ -163,7 +163,7 @@ impl Role {
     }
 }
 
-pub(super) struct Keys {
+pub struct Keys {
     group: hmac::Key,
     /// Random for each life of the node.
     instance: hmac::Key,
@@ -171,7 +171,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(group: &str, authentication: &Authentication) -> Result<Self, getrandom::Error> {
+    pub fn new(group: &str, authentication: &Authentication) -> Result<Self, getrandom::Error> {
         let secret: &[u8] = match authentication {
             Authentication::Secret(secret, _) => &secret.0,
             _ => &[],
@@ -202,12 +202,12 @@ impl Keys {
     }
 
     /// Returns the digest of terms, which tells nothing to nodes without the key.
-    pub(super) fn digest(&self, terms: &str) -> hmac::Tag {
+    pub fn digest(&self, terms: &str) -> hmac::Tag {
         self.tag(b"terms", terms.as_bytes())
     }
 
     /// Returns the proof of one side, given all bytes that both have said before it.
-    pub(super) fn prove(&self, role: Role, said: &[u8]) -> hmac::Tag {
+    pub fn prove(&self, role: Role, said: &[u8]) -> hmac::Tag {
         self.tag(role.label(), said)
     }
 
@@ -220,12 +220,7 @@ impl Keys {
     }
 
     /// Returns the seals for the frames that this side sends and receives.
-    pub(super) fn seals(
-        &self,
-        role: Role,
-        said: &[u8],
-        covers_contents: bool,
-    ) -> Result<(Seal, Seal), Closed> {
+    pub fn seals(&self, role: Role, said: &[u8], covers_contents: bool) -> Result<(Seal, Seal), Closed> {
         let seal = |role: Role| -> Result<Seal, Closed> {
             let label: Vec<u8> = [b"frames of the ", role.label()].concat();
             let key = self.tag(&label, said);
@@ -240,12 +235,12 @@ impl Keys {
 // ---- frames ----
 
 const KEY_BYTES: usize = 16;
-pub(super) const TAG_BYTES: usize = 16;
+pub const TAG_BYTES: usize = 16;
 /// Contents that are shorter count as fields.
-pub(super) const CONTENT_MIN: usize = 1 << 10;
+pub const CONTENT_MIN: usize = 1 << 10;
 
 /// Seals or opens the frames of one direction, in order.
-pub(super) struct Seal {
+pub struct Seal {
     key: aead::LessSafeKey,
     /// Frames so far. 2^64 of them take longer than any link lasts.
     count: u64,

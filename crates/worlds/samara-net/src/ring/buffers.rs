@@ -26,10 +26,10 @@ const SPENT_MAX: usize = 64;
 /// Number of blocks to check for reuse at a time: an application may hold one for ever.
 const LOOK_AT: usize = 4;
 /// The length in front of a frame.
-pub(super) const PREFIX: usize = 4;
+pub const PREFIX: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub struct Receiving {
     block: BytesMut,
     /// Full blocks, parts of which may still be in use.
     spent: VecDeque<BytesMut>,
@@ -39,7 +39,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn new(frame_max: usize, limits: Limits, seal: Option<Seal>) -> Self {
+    pub fn new(frame_max: usize, limits: Limits, seal: Option<Seal>) -> Self {
         Self { block: BytesMut::with_capacity(BLOCK), spent: VecDeque::new(), frame_max, limits, seal }
     }
 
@@ -55,7 +55,7 @@ impl Receiving {
     }
 
     /// Returns the next frame and its length on the wire, or `None` until more bytes arrive.
-    pub(super) fn next(&mut self) -> Result<Option<(RingFrame, usize)>, Closed> {
+    pub fn next(&mut self) -> Result<Option<(RingFrame, usize)>, Closed> {
         let Some(found) = self.announced() else { return Ok(None) };
         if found > self.frame_max {
             return Err(Closed::FrameTooLong { found, max: self.frame_max });
@@ -87,7 +87,7 @@ impl Receiving {
 
     /// Lets `read` append the available bytes, after [`next`](Self::next) has returned `None`.
     /// Returns their number, or 0 at the end.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         read: impl FnOnce(&mut Limit<&mut BytesMut>) -> io::Result<usize>,
     ) -> io::Result<usize> {
@@ -149,7 +149,7 @@ impl Piece {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Sending {
+pub struct Sending {
     pieces: VecDeque<Piece>,
     copied: Vec<u8>,
     /// Bytes of `copied` that have left.
@@ -190,12 +190,12 @@ impl Sink for Sending {
 }
 
 impl Sending {
-    pub(super) fn new(seal: Option<Seal>) -> Self {
+    pub fn new(seal: Option<Seal>) -> Self {
         Self { seal, ..Self::default() }
     }
 
     /// Appends a frame of known length.
-    pub(super) fn push(&mut self, frame: &RingFrame, len: u32) -> Result<(), Closed> {
+    pub fn push(&mut self, frame: &RingFrame, len: u32) -> Result<(), Closed> {
         let prefix = len.to_le_bytes();
         if let Some(seal) = self.seal.as_mut().filter(|seal| seal.covers_contents) {
             self.sealed.reserve(PREFIX + len as usize + TAG_BYTES);
@@ -215,15 +215,12 @@ impl Sending {
         Ok(())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Lets `write` take as many bytes as it accepts at once. Returns their number.
-    pub(super) fn write(
-        &mut self,
-        write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    pub fn write(&mut self, write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut skip, mut at) = (self.first_gone, self.copied_gone);
         let mut count = 0;

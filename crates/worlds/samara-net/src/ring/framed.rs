@@ -32,7 +32,7 @@ use crate::link::{self, Established, Links, Order, Ports, Progress, Report, Shar
 use crate::status::{Closed, StartError};
 
 /// The first bytes of every connection, inside of TLS. The last byte is the version.
-pub(super) const MAGIC: [u8; 8] = *b"samring\x02";
+pub const MAGIC: [u8; 8] = *b"samring\x02";
 /// The protocol in TLS (ALPN), and for the engine.
 const PROTOCOL: &str = "samring/2";
 /// The longest terms. Those of this version have at most 150 bytes.
@@ -80,10 +80,10 @@ pub(super) struct Connected {
     seals: Option<(Seal, Seal)>,
 }
 
-pub(super) struct Handshake {
+pub struct Handshake {
     keys: Keys,
     /// The options that all members share, in words ([`Options::terms`]).
-    terms: String,
+    pub terms: String,
     protection: Protection,
     /// Without authentication, a name must have the address of its host.
     is_open: bool,
@@ -120,6 +120,24 @@ impl Tls {
 }
 
 impl Handshake {
+    pub fn new(options: &Options, own: SocketAddr) -> Result<Self, StartError> {
+        let authentication = &options.authentication;
+        let tls = match authentication {
+            Authentication::Certificates(certificates) => Some(Tls::new(certificates)?),
+            _ => None,
+        };
+        Ok(Self {
+            keys: Keys::new(&options.group, authentication)?,
+            terms: options.terms(),
+            protection: authentication.protection(),
+            is_open: authentication.protection() == Protection::Open,
+            tls,
+            own,
+            not_sent_bytes: options.not_sent_bytes,
+            timeout: options.handshake_timeout,
+        })
+    }
+
     async fn dial(self: Arc<Self>, address: SocketAddr) -> Attempted<Framed> {
         let stream = connect(address, self.timeout).await?;
         self.within(self.call(stream, address)).await
@@ -209,7 +227,7 @@ impl Handshake {
 
     /// Proves to the node at an address that this one is a member, and lets it prove the same.
     /// Returns its instance, and all bytes that both have said.
-    pub(super) async fn join(
+    pub async fn join(
         &self,
         stream: &mut impl Duplex,
         address: SocketAddr,
@@ -244,7 +262,7 @@ impl Handshake {
 
     /// Lets a node that dialled prove that it is a member, and then proves the same to it. Returns
     /// its name and instance, and all bytes that both have said.
-    pub(super) async fn admit(
+    pub async fn admit(
         &self,
         stream: &mut impl Duplex,
         check_name: impl Fn(SocketAddr) -> Result<(), Closed>,
@@ -301,7 +319,7 @@ fn difference(found: &str, own: &str) -> String {
 }
 
 /// A stream of bytes in both directions.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
@@ -364,26 +382,12 @@ fn tls_failed(error: std::io::Error) -> Closed {
 
 impl Framed {
     pub(super) fn new(options: &Options, own: SocketAddr) -> Result<Self, StartError> {
-        let authentication = &options.authentication;
-        let tls = match authentication {
-            Authentication::Certificates(certificates) => Some(Tls::new(certificates)?),
-            _ => None,
-        };
         Ok(Self {
             members_max: options.config.members_max,
             silence_max: options.config.detection.timeout_max,
-            is_local: matches!(authentication, Authentication::Loopback),
+            is_local: matches!(options.authentication, Authentication::Loopback),
             link: Arc::new(options.link_options()),
-            handshake: Arc::new(Handshake {
-                keys: Keys::new(&options.group, authentication)?,
-                terms: options.terms(),
-                protection: authentication.protection(),
-                is_open: authentication.protection() == Protection::Open,
-                tls,
-                own,
-                not_sent_bytes: options.not_sent_bytes,
-                timeout: options.handshake_timeout,
-            }),
+            handshake: Arc::new(Handshake::new(options, own)?),
         })
     }
 }

@@ -60,12 +60,21 @@ mod auth;
 mod buffers;
 mod events;
 mod framed;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod group;
 mod options;
 mod wire;
+
+/// What the fuzz targets call.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::auth::{
+        CONTENT_MIN, DIGEST_BYTES, INSTANCE_BYTES, Instance, Keys, NONCE_BYTES, PROOF_BYTES, Protection,
+        Role, Seal, TAG_BYTES,
+    };
+    pub use super::buffers::{PREFIX, Receiving, Sending};
+    pub use super::framed::{Duplex, Handshake, MAGIC};
+}
 
 pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
 pub use events::Events;

@@ -5,12 +5,8 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use prost::Message;
 use samara_cat::config::Preset;
-
-use super::codec::CatCodec;
-use super::identity::{Broken, NodeInfo, NodeKey, Other, Versions};
-use super::node::Channel;
-use super::packets::{Incoming, Packet, Receiving};
-use super::secret::{PLAIN_MAX, SEALED, Secret, pair};
+use samara_net::mconn::fuzzing::{Incoming, PLAIN_MAX, Packet, Receiving, SEALED, Secret, pair};
+use samara_net::mconn::{Broken, CatCodec, Channel, NodeInfo, NodeKey, Other, Versions};
 
 const LONGEST: usize = 3_000;
 
@@ -64,7 +60,7 @@ fn received(secret: &mut Secret, sealed: &[u8]) -> (Vec<Incoming>, Option<Broken
 
 /// Receives packets: a byte for the length of sealed frames, and the content of all frames. The
 /// messages do not depend on the frames.
-pub fn packets(data: &[u8]) {
+pub(crate) fn packets(data: &[u8]) {
     let [cut, plain @ ..] = data else { return };
     ENDS.with_borrow_mut(|ends| {
         let (from, to) = ends.get_or_insert_with(pair);
@@ -76,19 +72,19 @@ pub fn packets(data: &[u8]) {
     });
 }
 
-/// Packets of every kind, for seeds: a ping, a pong, and a message of two pieces.
-pub fn packets_seed() -> Vec<u8> {
+/// Packets of every kind: a ping, a pong, and a message of two pieces.
+pub(crate) fn packets_seeds() -> Vec<Vec<u8>> {
     let mut plain = vec![0xff];
     let piece = |last| Packet::piece(0x31, last, Bytes::from_static(&[5; 100]));
     for packet in [Packet::PING, piece(false), piece(true), Packet::PONG] {
         packet.append(&mut plain);
     }
-    plain
+    vec![plain]
 }
 
 /// An attacker changes a byte of sealed frames: its place in two bytes, and the change. The frame
 /// does not open, and nothing behind it arrives.
-pub fn frames(data: &[u8]) {
+pub(crate) fn frames(data: &[u8]) {
     let [low, high, change, plain @ ..] = data else { return };
     let mut ends = ENDS.take().unwrap_or_else(pair);
     let mut sealed = sealed(&mut ends.0, plain, PLAIN_MAX);
@@ -109,12 +105,22 @@ pub fn frames(data: &[u8]) {
     ENDS.set(Some(ends));
 }
 
+pub(crate) fn frames_seeds() -> Vec<Vec<u8>> {
+    let plain = [6; 1_500];
+    [0, 1].map(|change| [&[0x10, 0x04, change][..], &plain].concat()).to_vec()
+}
+
 /// Bytes of a peer during the handshake. They hold no proof for keys that are drawn anew each time.
-pub fn handshake(data: &[u8]) {
+pub(crate) fn handshake(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
     let mut peer = tokio::io::join(data, tokio::io::sink());
     let agreed = runtime.block_on(Secret::handshake(&mut peer, &NodeKey::from_secret([1; 32])));
     assert!(agreed.is_err(), "a stranger without a key is authenticated");
+}
+
+/// An ephemeral key, of low order and not, and a sealed frame.
+pub(crate) fn handshake_seeds() -> Vec<Vec<u8>> {
+    [0, 9].map(|key| [&[0x22, 0x0a, 0x20][..], &[key; 32], &[7; 1_044]].concat()).to_vec()
 }
 
 fn own_info() -> NodeInfo {
@@ -129,7 +135,7 @@ fn own_info() -> NodeInfo {
 }
 
 /// Reads a node info, and chooses a protocol by its channels.
-pub fn node_info(data: &[u8]) {
+pub(crate) fn node_info(data: &[u8]) {
     let Ok(info) = NodeInfo::decode(data) else { return };
     assert_eq!(NodeInfo::decode(&info.encode_to_vec()[..]).as_ref(), Ok(&info));
     let key = NodeKey::from_secret([2; 32]).id();
@@ -145,9 +151,10 @@ pub fn node_info(data: &[u8]) {
     }
 }
 
-/// The info of a compatible node, for seeds.
-pub fn node_info_seed() -> Vec<u8> {
+/// The info of a compatible node.
+pub(crate) fn node_info_seeds() -> Vec<Vec<u8>> {
     let other = Other { tx_index: "on".to_owned(), rpc_address: "tcp://0.0.0.0:26657".to_owned() };
     let id = NodeKey::from_secret([2; 32]).id().to_string();
-    NodeInfo { id, other, listen_addr: "tcp://0.0.0.0:26656".to_owned(), ..own_info() }.encode_to_vec()
+    let listen_addr = "tcp://0.0.0.0:26656".to_owned();
+    vec![NodeInfo { id, other, listen_addr, ..own_info() }.encode_to_vec()]
 }

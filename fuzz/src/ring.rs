@@ -1,23 +1,21 @@
 //! Links whose peers send anything: strangers, members, and an attacker between two members.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use futures::executor::block_on;
 use futures::join;
 use samara_engine::Frame;
+use samara_net::ring::fuzzing::{
+    CONTENT_MIN, DIGEST_BYTES, Handshake, INSTANCE_BYTES, Keys, MAGIC, NONCE_BYTES, PREFIX, PROOF_BYTES,
+    Protection, Receiving, Role, Seal, Sending, TAG_BYTES,
+};
+use samara_net::ring::{Authentication, Frames, Options, Secret};
 use samara_ring::RingFrame;
 use samara_ring::wire::{Limits, decode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use super::auth::{
-    Authentication, CONTENT_MIN, DIGEST_BYTES, Frames, INSTANCE_BYTES, Keys, NONCE_BYTES, PROOF_BYTES,
-    Protection, Role, Seal, Secret, TAG_BYTES,
-};
-use super::buffers::{PREFIX, Receiving, Sending};
-use super::framed::{Framed, Handshake, MAGIC};
-use super::options::Options;
+use crate::wire;
 
 const GROUP: &str = "fuzzing";
 const STRANGERS_FRAME_MAX: usize = 512;
@@ -70,7 +68,7 @@ fn received(
 
 /// Receives a stream: a byte for its kind, a byte for the length of pieces, and either the bytes of
 /// a stranger, or frames of a member that an attacker changes in one place.
-pub fn stream(data: &[u8]) {
+pub(crate) fn stream(data: &[u8]) {
     let [kind, cut, body @ ..] = data else { return };
     let cut = usize::from(*cut).max(1);
     match kind % 3 {
@@ -119,6 +117,18 @@ fn sealed(body: &[u8], cut: usize, covers_contents: bool) {
     }
 }
 
+pub(crate) fn stream_seeds() -> Vec<Vec<u8>> {
+    let frames = wire::ring_seeds();
+    let of_stranger = |frame: &Vec<u8>| [&(frame.len() as u32).to_le_bytes()[..], frame].concat();
+    let of_member = |frame: &Vec<u8>| [&(frame.len() as u16).to_le_bytes()[..], frame].concat();
+    let open = [&[0, 30][..], &frames.iter().flat_map(of_stranger).collect::<Vec<u8>>()].concat();
+    let sealed = |kind: u8, change: u8| {
+        let head = [kind, 100, 200, 0, change];
+        [&head[..], &frames.iter().flat_map(of_member).collect::<Vec<u8>>()].concat()
+    };
+    vec![open, sealed(1, 0), sealed(1, 1), sealed(2, 0), sealed(2, 1)]
+}
+
 // ---- the handshake ----
 
 /// Bytes that wait on one way of a connection: more than any handshake has.
@@ -132,13 +142,13 @@ fn dialler() -> SocketAddr {
     ([127, 0, 0, 1], 7002).into()
 }
 
-fn member(own: SocketAddr) -> Arc<Handshake> {
+fn member(own: SocketAddr) -> Handshake {
     let options = Options { authentication: secret(), ..Options::new(GROUP, own) };
-    Framed::new(&options, own).expect("valid options").handshake
+    Handshake::new(&options, own).expect("valid options")
 }
 
 fn terms() -> String {
-    Options::new(GROUP, listener()).terms()
+    member(listener()).terms
 }
 
 type Admitted = Result<(SocketAddr, Vec<u8>), String>;
@@ -154,7 +164,7 @@ async fn join(mut stream: DuplexStream) -> Result<Vec<u8>, String> {
 }
 
 /// Carries out a handshake: a byte for the other side, and what it sends.
-pub fn handshake(data: &[u8]) {
+pub(crate) fn handshake(data: &[u8]) {
     let [kind, rest @ ..] = data else { return };
     let (own, other) = duplex(BUFFER);
     match kind % 5 {
@@ -301,4 +311,27 @@ fn between(data: &[u8]) {
         let (name, said) = admitted.expect("both are members");
         assert_eq!((name, Ok(said)), (dialler(), joined));
     }
+}
+
+pub(crate) fn handshake_seeds() -> Vec<Vec<u8>> {
+    // A protection, nonce, instance, and names, as a stranger would send them to a member.
+    let name = b"127.0.0.1:7002";
+    let hello = [&[0][..], b"samring\x02\x02", &[1; 32], &[2; 16], &[name.len() as u8], name].concat();
+    let answer = [&[1][..], &[1; 32], &[2; 16], b"\x05terms", &[3; 32]].concat();
+    // Members with the expected texts, and with others.
+    let texts = [&[2, 1, 1, name.len() as u8][..], name, &[0, 0]].concat();
+    let others = [&[2, 1, 1, 9][..], b"[::1]:700", &[0, 4], b"term"].concat();
+    let changed = |way| vec![4, 60, 0, way, 1];
+    vec![
+        hello,
+        answer,
+        vec![2],
+        texts,
+        others,
+        vec![3],
+        vec![3, 1, 1, 2, 65, 66],
+        vec![4; 5],
+        changed(0),
+        changed(1),
+    ]
 }

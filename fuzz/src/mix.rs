@@ -5,21 +5,19 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use prost::Message;
 use samara_mix::{Config, Group, Plan, Sealed, SenderId, Transfer};
+use samara_net::mix::GatewayOptions;
+use samara_net::mix::fuzzing::{Announced, Board, Rules, Tally};
+use samara_net::mix::proto::{
+    Ack, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
+    ResultRequest, SealedSlot, SubmitReply, SubmitRequest,
+};
 use tokio::sync::watch;
 
-use super::announced::{Announced, Rules};
-use super::board::Board;
-use super::node::Tally;
-use super::options::GatewayOptions;
-use super::proto::{
-    Ack, LinkRequest, OpenRound, OpenRounds, RegisterReply, RegisterRequest, ResultPart, ResultRequest,
-    SealedSlot, SubmitReply, SubmitRequest,
-};
-
 /// A message of a service decodes to itself after encoding. Its first byte selects the message.
-pub fn services(data: &[u8]) {
+pub(crate) fn services(data: &[u8]) {
     fn check<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) {
         let Ok(message) = M::decode(bytes) else { return };
         let written = message.encode_to_vec();
@@ -38,6 +36,25 @@ pub fn services(data: &[u8]) {
         7 => check::<ResultRequest>(bytes),
         _ => check::<ResultPart>(bytes),
     }
+}
+
+pub(crate) fn services_seeds() -> Vec<Vec<u8>> {
+    let bytes = || Bytes::from_static(&[5; 32]);
+    let slot = SealedSlot { elements: vec![1; 64], credentials: vec![2; 128] };
+    let out = OutSlot { kind: 1, content: bytes() };
+    let messages = [
+        Ack {}.encode_to_vec(),
+        LinkRequest { link: 7 }.encode_to_vec(),
+        RegisterRequest { public: bytes() }.encode_to_vec(),
+        RegisterReply { public: bytes(), node: 1, group: "model".to_owned() }.encode_to_vec(),
+        OpenRounds { rounds: vec![OpenRound { round: 7, team: vec![0, 300], room: 3, batch: 8 }] }
+            .encode_to_vec(),
+        SubmitRequest { round: 7, slots: vec![slot] }.encode_to_vec(),
+        SubmitReply { room: 9 }.encode_to_vec(),
+        ResultRequest { round: 7 }.encode_to_vec(),
+        ResultPart { cause: "cause".to_owned(), culprit: 2, slots: vec![out] }.encode_to_vec(),
+    ];
+    (0..).zip(messages).map(|(kind, message): (u8, _)| [&[kind][..], &message].concat()).collect()
 }
 
 /// Messages of different senders or nodes: a byte for who, two for the length, and the message.
@@ -65,7 +82,7 @@ const RULES: Rules = Rules { nodes: 4, team_min: 2, batch_max: 100, announced_ma
 
 /// Nodes announce rounds. The sender uses a round once, and only if all nodes of its team announce
 /// the same.
-pub fn announcements(data: &[u8]) {
+pub(crate) fn announcements(data: &[u8]) {
     let mut announced = Announced::default();
     let mut now: BTreeMap<u32, Vec<OpenRound>> = BTreeMap::new();
     let mut used = BTreeSet::new();
@@ -89,23 +106,23 @@ pub fn announcements(data: &[u8]) {
     }
 }
 
-/// Announcements on which three nodes agree, for seeds.
-pub fn announcements_seed() -> Vec<u8> {
+/// Announcements on which three nodes agree.
+pub(crate) fn announcements_seeds() -> Vec<Vec<u8>> {
     let open = |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10 };
     let rounds = OpenRounds { rounds: vec![open(7), open(300)] }.encode_to_vec();
-    script((0..3).map(|node| (node, rounds.clone())))
+    vec![script((0..3).map(|node| (node, rounds.clone())))]
 }
 
 const GROUP: Group = Group::Model;
 const TEAM: usize = 2;
 const BATCH: u32 = 6;
+const SENDER_SHARE: usize = 3;
 
 /// Senders submit payloads for the rounds 7 and 8. Accepted payloads and room are the batch, and a
 /// sender has its share at most.
-pub fn submissions(data: &[u8]) {
+pub(crate) fn submissions(data: &[u8]) {
     let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
     (options.senders_min, options.sender_share_percent) = (1, 50);
-    let share = options.sender_share(BATCH) as usize;
     let (announce, rounds) = watch::channel(OpenRounds::default());
     let mut board = Board::new(0, options, GROUP, announce, Tally::default());
     for round in [7, 8] {
@@ -140,7 +157,7 @@ pub fn submissions(data: &[u8]) {
             assert!(fit);
             let own = accepted.entry((round, sender)).or_default();
             *own += count;
-            assert!(*own <= share, "{own} payloads of a share of {share}");
+            assert!(*own <= SENDER_SHARE, "{own} payloads of a share of {SENDER_SHARE}");
             let all: usize = accepted
                 .range((round, SenderId([0; 32]))..=(round, SenderId([255; 32])))
                 .map(|(_, count)| *count)
@@ -153,8 +170,8 @@ pub fn submissions(data: &[u8]) {
     }
 }
 
-/// Payloads of two senders for both rounds, for seeds.
-pub fn submissions_seed() -> Vec<u8> {
+/// Payloads of two senders for both rounds.
+pub(crate) fn submissions_seeds() -> Vec<Vec<u8>> {
     let slot = |sender: u8| {
         let (elements, mut credentials) = Sealed::void(GROUP, TEAM).into_parts();
         // The name is behind the salt.
@@ -162,5 +179,5 @@ pub fn submissions_seed() -> Vec<u8> {
         SealedSlot { elements, credentials }
     };
     let request = |round, sender| SubmitRequest { round, slots: vec![slot(sender); 2] }.encode_to_vec();
-    script([(0, request(7, 1)), (0, request(7, 2)), (0, request(8, 1))])
+    vec![script([(0, request(7, 1)), (0, request(7, 2)), (0, request(8, 1))])]
 }
