@@ -450,8 +450,19 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use samara_engine::Purpose;
+    use samara_engine::testing::{Single, identity_of};
 
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "a team of [1, 1]")]
+    fn a_node_with_two_seats_is_found() {
+        let pool = (0..3).map(identity_of).collect();
+        let config = Config { pool, scheduler: identity_of(3), team: 2, ..Config::default() };
+        let outbox = Outbox::new(config.outbox());
+        let mut scheduler = Single::start(Scheduler::new(config).expect("a valid configuration"), outbox, 1);
+        scheduler.with(|scheduler, _| scheduler.teams[0].nodes = vec![1, 1]);
+    }
 
     #[test]
     fn teams_use_nodes_and_seats_evenly() {

@@ -476,3 +476,21 @@ impl Plumtree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use samara_engine::testing::{Single, identity_of};
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "peer0 is eager (true) and lazy (true)")]
+    fn a_peer_in_both_lists_is_found() {
+        let config = PlumtreeConfig::default();
+        let outbox = Outbox::new(config.common.outbox_config());
+        let tree = Plumtree::new(config, identity_of(0), Topic::new("t")).expect("a valid configuration");
+        let mut node = Single::start(tree, outbox, 1);
+        node.connect(PeerId(0), identity_of(1), "", true);
+        node.with(|tree, _| tree.lazy.insert(PeerId(0)));
+    }
+}

@@ -28,6 +28,8 @@ mod receive;
 mod requests;
 mod sequences;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -14,6 +14,8 @@ mod event;
 mod members;
 mod receive;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
