@@ -97,8 +97,8 @@ type view struct {
 	// What the peer has announced or sent, and what it requests.
 	available, requests bits
 	// What the host has announced and requested last, if it has.
-	told, asked bits
-	isTold      bool
+	announced, requested bits
+	isAnnounced          bool
 	// The cells that the host has sent to the peer, and those that it has received from it.
 	sent, received bits
 	// Number of cells sent, with repeated ones.
@@ -340,7 +340,7 @@ func (c *cells) updateLater(topic string, b *block) {
 // update changes a column, sends peers what follows, and publishes the column if that completes it: to
 // peers that request no cells. The host that it is from sent what completes it.
 func (c *cells) update(topic string, b *block, from uint32, change func(*column)) {
-	number, isComplete := c.columns.column(b.slot, topic), false
+	number, isComplete := c.columns.number(b.slot, topic), false
 	actions := func(views map[peer.ID]*view, requests func(peer.ID) bool) iter.Seq2[peer.ID, partialmessages.PublishAction] {
 		column := b.column(topic)
 		column.isDue = false
@@ -380,7 +380,7 @@ func (c *cells) actions(b *block, column *column, views map[peer.ID]*view, reque
 			}
 			if missing := allBits(b.blobs).without(column.have); column.isWanted && v.lacksNews(column.have, missing) {
 				action.EncodedPartsMetadata = encodeMetadata(column.have, missing, b.blobs)
-				v.told, v.asked, v.isTold = column.have, missing, true
+				v.announced, v.requested, v.isAnnounced = column.have, missing, true
 			}
 			if (len(action.EncodedPartialMessage) > 0 || len(action.EncodedPartsMetadata) > 0) && !yield(id, action) {
 				return
@@ -410,11 +410,11 @@ func (c *cells) answer(b *block, column *column, v *view, id peer.ID) []byte {
 	return answer.encode(b.blobs)
 }
 
-// lacksNews returns whether a peer has not been told what the host has and requests.
+// lacksNews returns whether the host has announced to a peer neither its cells nor its requests.
 func (v *view) lacksNews(have, missing bits) bool {
-	fresh := have.without(v.told).without(v.available)
-	ended := v.asked.without(missing).without(v.received)
-	return !v.isTold || fresh.count() > 0 || ended.count() > 0
+	fresh := have.without(v.announced).without(v.available)
+	ended := v.requested.without(missing).without(v.received)
+	return !v.isAnnounced || fresh.count() > 0 || ended.count() > 0
 }
 
 func (b *block) column(topic string) *column {

@@ -17,7 +17,7 @@ type columns struct {
 	cells *cells
 
 	lock sync.Mutex
-	// The columns of which the host has had a copy, or all cells.
+	// The segments of which the host has had a copy, or all cells.
 	known map[uint32]bool
 }
 
@@ -81,7 +81,7 @@ func (c *columns) command(data json.RawMessage) (func() func() error, error) {
 	return func() func() error {
 		block := make([]message, len(c.brief.topics))
 		for segment, topic := range c.brief.topics {
-			block[segment] = c.message(c.column(command.slot, topic))
+			block[segment] = c.message(c.number(command.slot, topic))
 		}
 		return func() error { return c.publishBlock(command.slot, block, isBatch) }
 	}, nil
@@ -104,51 +104,51 @@ func (c *columns) publishBlock(slot uint32, block []message, isBatch bool) error
 	return nil
 }
 
-// column returns the number of a segment.
-func (c *columns) column(slot uint32, topic string) uint32 {
+// number returns the number of a segment of a slot.
+func (c *columns) number(slot uint32, topic string) uint32 {
 	return slot*uint32(len(c.brief.topics)) + c.segments[topic]
 }
 
-func (c *columns) message(column uint32) message {
-	segment := int(column) % len(c.brief.topics)
-	return message{c.brief.topics[segment], payload(column, c.brief.bytes[segment])}
+func (c *columns) message(number uint32) message {
+	segment := int(number) % len(c.brief.topics)
+	return message{c.brief.topics[segment], payload(number, c.brief.bytes[segment])}
 }
 
 type copied struct {
-	Column uint32 `json:"column"`
-	From   uint32 `json:"from"`
-	First  bool   `json:"first"`
+	Segment uint32 `json:"segment"`
+	From    uint32 `json:"from"`
+	First   bool   `json:"first"`
 }
 
 func (c *columns) arrived(topic string, data []byte, from uint32, isFirst bool) {
 	if len(data) < numberBytes {
 		return
 	}
-	column := binary.LittleEndian.Uint32(data)
-	slot := column / uint32(len(c.brief.topics))
-	if slot >= c.brief.slots || column != c.column(slot, topic) {
+	number := binary.LittleEndian.Uint32(data)
+	slot := number / uint32(len(c.brief.topics))
+	if slot >= c.brief.slots || number != c.number(slot, topic) {
 		return
 	}
 	// The cells of a column may be complete when its first copy arrives.
-	isFirst = isFirst && c.isNew(column)
-	c.tell(map[string]any{"copy": copied{column, from, isFirst}})
+	isFirst = isFirst && c.isNew(number)
+	c.tell(map[string]any{"copy": copied{number, from, isFirst}})
 	if isFirst && c.cells != nil {
 		go c.cells.whole(topic, c.cells.slots[slot], from)
 	}
 }
 
 // completed tells that all cells of a column are there.
-func (c *columns) completed(column, from uint32) {
-	if c.isNew(column) {
-		c.tell(map[string]any{"copy": copied{column, from, true}})
+func (c *columns) completed(number, from uint32) {
+	if c.isNew(number) {
+		c.tell(map[string]any{"copy": copied{number, from, true}})
 	}
 }
 
-func (c *columns) isNew(column uint32) bool {
+func (c *columns) isNew(number uint32) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	isNew := !c.known[column]
-	c.known[column] = true
+	isNew := !c.known[number]
+	c.known[number] = true
 	return isNew
 }
 

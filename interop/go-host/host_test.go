@@ -297,9 +297,9 @@ func TestColumns(t *testing.T) {
 				columnsOf("[2]", "1.2", "", "null"))
 			hosts[0].command(formed, fmt.Sprintf(`{%q:{"slot":1}}`, command))
 			hosts[1].until(
-				`{"copy":{"column":3,"from":0,"first":true}}`, `{"copy":{"column":4,"from":0,"first":true}}`,
-				`{"copy":{"column":5,"from":0,"first":true}}`)
-			hosts[2].until(`{"copy":{"column":5,"from":1,"first":true}}`)
+				`{"copy":{"segment":3,"from":0,"first":true}}`, `{"copy":{"segment":4,"from":0,"first":true}}`,
+				`{"copy":{"segment":5,"from":0,"first":true}}`)
+			hosts[2].until(`{"copy":{"segment":5,"from":1,"first":true}}`)
 			var counters columnCounters
 			if hosts[1].look(&counters); counters != (columnCounters{Joined: 3, Targets: 1}) {
 				t.Errorf("found %+v, expected three topics with one neighbour in a mesh", counters)
@@ -332,7 +332,7 @@ func TestCells(t *testing.T) {
 		for from, host := range hosts[1:] {
 			var expected []string
 			for column := 3; column < 6; column++ {
-				expected = append(expected, fmt.Sprintf(`{"copy":{"column":%d,"from":%d,"first":true}}`, column, from))
+				expected = append(expected, fmt.Sprintf(`{"copy":{"segment":%d,"from":%d,"first":true}}`, column, from))
 			}
 			if events := host.until(expected...); len(events) != 3 {
 				t.Errorf("found %v, expected each column once", events)
@@ -356,7 +356,7 @@ func TestCells(t *testing.T) {
 		hosts := inLine(t, "tcp",
 			columnsOf("[1]", "1.3", "", cellsOf("[]", "[]")), columnsOf("[1]", "1.3", "", cellsOf("[3,2,1,0]", "[]")))
 		hosts[0].command(formed, `{"publish_each":{"slot":0}}`)
-		hosts[1].until(`{"copy":{"column":1,"from":0,"first":true}}`)
+		hosts[1].until(`{"copy":{"segment":1,"from":0,"first":true}}`)
 		var counters columnCounters
 		if hosts[1].look(&counters); counters.Cells[0] != 0 || counters.Cells[1] != 1 {
 			t.Errorf("found %+v, expected a column from the mempool alone", counters)
@@ -371,7 +371,7 @@ func TestCells(t *testing.T) {
 		for from, host := range hosts[1:] {
 			var expected []string
 			for column := range 3 {
-				expected = append(expected, fmt.Sprintf(`{"copy":{"column":%d,"from":%d,"first":true}}`, column, from))
+				expected = append(expected, fmt.Sprintf(`{"copy":{"segment":%d,"from":%d,"first":true}}`, column, from))
 			}
 			host.until(expected...)
 		}

@@ -100,7 +100,7 @@ def test_hops_equal_path_lengths_along_first_copies(run: str) -> None:
     """NetworkX walks the tree of each column from the publisher."""
     deliveries = result().table("deliveries", run=run).to_pandas()
     assert len(deliveries) == (NODES - 1) * CUSTODY
-    for _, column in deliveries.groupby("column"):
+    for _, column in deliveries.groupby("segment"):
         tree = nx.DiGraph(column[["from", "node"]].astype(int).itertuples(index=False))
         assert nx.is_arborescence(tree), "every node except the publisher has one sender"
         depth = nx.shortest_path_length(tree, 0)
@@ -123,7 +123,7 @@ def test_hops_and_latencies_are_not_below_the_shortest_path(run: str) -> None:
         inside = links[keeps[links[:, 0]] & keeps[links[:, 1]]]
         matrix = csr_matrix((np.ones(len(inside)), (inside[:, 0], inside[:, 1])), shape=(NODES, NODES))
         fewest = shortest_path(matrix, directed=False, unweighted=True, indices=0)
-        of = deliveries[deliveries["column"] == column]
+        of = deliveries[deliveries["segment"] == column]
         assert (of["hops"].to_numpy() >= fewest[of["node"]]).all()
         assert (of["delivery_latency_ms"].to_numpy() >= 50.0 * of["hops"]).all()
 
@@ -131,9 +131,9 @@ def test_hops_and_latencies_are_not_below_the_shortest_path(run: str) -> None:
 @pytest.mark.parametrize("run", ["batch", "node-wide"])
 def test_copies_match_deliveries_and_metrics(run: str) -> None:
     copies = result().table("copies", run=run).to_pandas()
-    deliveries = result().table("deliveries", run=run).to_pandas().set_index(["node", "column"])
-    of_nodes = copies[copies["node"] != 0].groupby(["node", "column"])
-    first = copies[copies["first"] & (copies["node"] != 0)].set_index(["node", "column"])
+    deliveries = result().table("deliveries", run=run).to_pandas().set_index(["node", "segment"])
+    of_nodes = copies[copies["node"] != 0].groupby(["node", "segment"])
+    first = copies[copies["first"] & (copies["node"] != 0)].set_index(["node", "segment"])
     assert (first["at_ms"].sort_index() == deliveries["delivery_latency_ms"].sort_index()).all()
     assert (of_nodes.size().sort_index() == deliveries["copies"].sort_index()).all()
     assert (of_nodes["at_ms"].max().sort_index() == deliveries["last_copy_ms"].sort_index()).all()

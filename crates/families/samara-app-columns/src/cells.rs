@@ -171,8 +171,7 @@ pub(super) struct CellNode {
     /// The slots whose blobs are looked up, with the sender of the header.
     headers: FxHashMap<u32, PeerId>,
     complete: FxHashSet<SegmentId>,
-    /// Whole columns that have arrived and of which the engine must be told, once their event is
-    /// handled.
+    /// Whole columns that have arrived. The engine learns of them once their event is handled.
     whole: Vec<(SegmentId, PeerId)>,
     /// Completed columns with the sender of the last cell, for the application's context.
     reports: Vec<(SegmentId, PeerId)>,
@@ -357,7 +356,7 @@ impl Spreading for GossipSub {
     fn report_cells(node: &mut Node, neighbours: &Neighbours, cx: &mut AppCx<'_, Node>) {
         let Some(cells) = &mut node.cells else { return };
         for (column, from) in cells.reports.drain(..) {
-            cx.emit(Event::Copy { column, from: neighbours.host(from), first: true });
+            cx.emit(Event::Copy { segment: column, from: neighbours.host(from), first: true });
         }
     }
 

@@ -225,13 +225,13 @@ pub enum Command {
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     Copy {
-        column: SegmentId,
+        segment: SegmentId,
         /// The host that sent the copy.
         from: u32,
         first: bool,
     },
     /// The node has rebuilt a segment that it keeps.
-    Rebuilt { column: SegmentId },
+    Rebuilt { segment: SegmentId },
     /// The node has rebuilt a block, and published this many of its segments.
     Repaired { published: u32 },
     /// A copy that did not fit into a queue.
@@ -455,7 +455,7 @@ pub struct Node<E: Spreading = GossipSub> {
     /// The segments whose topics it joins at the start.
     joins: Vec<u32>,
     processor: Processor,
-    columns: FxHashMap<MessageKey, SegmentId>,
+    segments: FxHashMap<MessageKey, SegmentId>,
     /// The segments of the current slot that are still to be published one by one.
     publishing: Range<SegmentId>,
     /// Set if the node keeps enough columns to rebuild blocks.
@@ -493,7 +493,7 @@ impl<E: Spreading> Node<E> {
             shared,
             joins,
             processor,
-            columns: FxHashMap::default(),
+            segments: FxHashMap::default(),
             publishing: 0..0,
             repair,
             held: FxHashMap::default(),
@@ -509,8 +509,8 @@ impl<E: Spreading> Node<E> {
     /// The next one follows at the same time but as a separate event. The transport thus takes the
     /// copies of this segment first, as with a loop over `publish` in the implementations.
     fn publish_next(&mut self, cx: &mut EngineCx<'_, Self>) {
-        if let Some(column) = self.publishing.next() {
-            self.engine.publish_one(Arc::clone(&self.shared.messages[column as usize]), cx);
+        if let Some(segment) = self.publishing.next() {
+            self.engine.publish_one(Arc::clone(&self.shared.messages[segment as usize]), cx);
             let now = cx.now();
             cx.set_timer(now, PUBLISH_NEXT);
         }
@@ -543,11 +543,11 @@ impl<E: Spreading> Node<E> {
         let is_missing = |segment: &&u32| !std::mem::replace(&mut held.segments[**segment as usize], true);
         let missing: Vec<SegmentId> =
             self.joins.iter().filter(is_missing).map(|segment| first + segment).collect();
-        self.reports.extend(missing.iter().map(|column| Event::Rebuilt { column: *column }));
+        self.reports.extend(missing.iter().map(|segment| Event::Rebuilt { segment: *segment }));
         let published = if repair.publish.is_some() { missing.len() as u32 } else { 0 };
         self.reports.push(Event::Repaired { published });
         if let Some(schedule) = &repair.publish {
-            let message = |column: &SegmentId| Arc::clone(&self.shared.messages[*column as usize]);
+            let message = |segment: &SegmentId| Arc::clone(&self.shared.messages[*segment as usize]);
             self.engine.publish_all(missing.iter().map(message).collect(), schedule, cx);
         }
     }
@@ -602,7 +602,7 @@ impl<E: Spreading> Workload for Node<E> {
                 if E::publish_cells(self, slot, &schedule, cx) {
                     return;
                 }
-                let message = |column: SegmentId| Arc::clone(&self.shared.messages[column as usize]);
+                let message = |segment: SegmentId| Arc::clone(&self.shared.messages[segment as usize]);
                 self.engine.publish_all(self.shared.sent_of(slot).map(message).collect(), &schedule, cx);
             }
         }
@@ -627,24 +627,24 @@ impl<E: Spreading> Workload for Node<E> {
         let Some(event) = E::take_cells(self, event, cx) else { return };
         match E::arrival(event, self.processor.is_instant()) {
             Arrival::Own { key, topic, message } => {
-                if let Some(column) = self.shared.id_of(&topic, &message) {
-                    self.columns.insert(key, column);
+                if let Some(segment) = self.shared.id_of(&topic, &message) {
+                    self.segments.insert(key, segment);
                 }
             }
             Arrival::First { key, topic, message, from, validate } => {
-                if let Some(column) = self.shared.id_of(&topic, &message) {
-                    self.columns.insert(key, column);
-                    let first = self.hold(column, cx);
-                    cx.emit(Event::Copy { column, from: neighbours.host(from), first });
-                    E::whole_column(self, column, from, cx);
+                if let Some(segment) = self.shared.id_of(&topic, &message) {
+                    self.segments.insert(key, segment);
+                    let first = self.hold(segment, cx);
+                    cx.emit(Event::Copy { segment, from: neighbours.host(from), first });
+                    E::whole_column(self, segment, from, cx);
                 }
                 if let Some(id) = validate {
                     self.processor.take(id, cx);
                 }
             }
             Arrival::Again { key, from } => {
-                if let Some(column) = self.columns.get(&key) {
-                    cx.emit(Event::Copy { column: *column, from: neighbours.host(from), first: false });
+                if let Some(segment) = self.segments.get(&key) {
+                    cx.emit(Event::Copy { segment: *segment, from: neighbours.host(from), first: false });
                 }
             }
             Arrival::Lost => cx.emit(Event::Lost),

@@ -159,7 +159,7 @@ impl ColumnsMeasured {
         let (columns, host) = (self.workload().segments(), self.workload().publisher);
         let of_block = |block: &[Delivery]| {
             let origin = Origin { host, at: self.published[block[0].slot as usize] };
-            let item = |delivery: &Delivery| u64::from(delivery.slot * columns + delivery.column);
+            let item = |delivery: &Delivery| u64::from(delivery.slot * columns + delivery.segment);
             let mut order: Vec<&Delivery> = block.iter().collect();
             order.sort_by_key(|delivery| delivery.at);
             let last = order[self.collector.needed_of(order.len()) - 1];
@@ -611,22 +611,22 @@ impl<E: Planned> Experiment for Publishing<E> {
     fn wrong(&self, record: &Record<Event>) -> Option<String> {
         let (hosts, segments) = (self.measured.hosts.configs.len(), self.blocks.messages.len());
         match record.event {
-            Event::Copy { column, from, .. } => {
-                no_such("segment", column, segments).or_else(|| no_such("host", from, hosts))
+            Event::Copy { segment, from, .. } => {
+                no_such("segment", segment, segments).or_else(|| no_such("host", from, hosts))
             }
-            Event::Rebuilt { column } => no_such("segment", column, segments),
+            Event::Rebuilt { segment } => no_such("segment", segment, segments),
             Event::Repaired { .. } | Event::Lost => None,
         }
     }
 
     fn observe(&mut self, record: Record<Event>, _: &mut Commands<Host<Node<E>>>) {
         match record.event {
-            Event::Copy { column, from, first } => {
+            Event::Copy { segment, from, first } => {
                 let (at, host) = (record.at.as_nanos(), record.host);
-                self.measured.collector.copy(CopyRow { at, host, from, column, first });
+                self.measured.collector.copy(CopyRow { at, host, from, segment, first });
             }
-            Event::Rebuilt { column } => {
-                self.measured.collector.rebuilt(record.at.as_nanos(), record.host, column);
+            Event::Rebuilt { segment } => {
+                self.measured.collector.rebuilt(record.at.as_nanos(), record.host, segment);
             }
             Event::Repaired { published } => {
                 self.measured.collector.repairs += 1;

@@ -1,26 +1,26 @@
-//! Collects copies of columns and derives the deliveries.
+//! Collects copies of segments and derives the deliveries.
 
 #[cfg(test)]
 mod tests;
 
-/// One received copy of a column.
+/// One received copy of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyRow {
     /// Time of arrival, in nanoseconds of the run.
     pub at: u64,
     pub host: u32,
     pub from: u32,
-    /// The slot times the number of columns, plus the column.
-    pub column: u32,
+    /// The slot times the number of segments of a block, plus the segment.
+    pub segment: u32,
     pub first: bool,
 }
 
-/// The delivery of a column at a node that waits for it: the first copy and the later ones.
+/// The delivery of a segment at a node that waits for it: the first copy and the later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub host: u32,
     pub slot: u32,
-    pub column: u32,
+    pub segment: u32,
     /// Arrival of the first copy, in nanoseconds of the run; `u64::MAX` if none arrived.
     pub at: u64,
     pub from: u32,
@@ -38,8 +38,9 @@ impl Delivery {
 
 #[derive(Debug, Default)]
 pub struct Collector {
-    columns: u32,
-    /// The sorted custody columns of each host.
+    /// The number of segments of a block.
+    segments: u32,
+    /// The sorted custody segments of each host.
     custody: Vec<Vec<u32>>,
     publisher: u32,
     /// The nodes whose times count: all but the publisher, observers and hostile nodes.
@@ -73,12 +74,12 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Creates a collector for the custody columns of hosts over `slots` blocks.
+    /// Creates a collector for the custody segments of hosts over `slots` blocks.
     ///
     /// It counts copies at the publisher separately. No metric includes the times of other hosts that do
     /// not count, though they receive and forward.
     pub fn new(
-        columns: u32,
+        segments: u32,
         slots: u32,
         custody: &[Vec<u32>],
         publisher: u32,
@@ -95,10 +96,10 @@ impl Collector {
                 }
                 base[host as usize] = deliveries.len();
                 for slot in 0..if host == publisher { 0 } else { slots } {
-                    deliveries.extend(kept.iter().map(|column| Delivery {
+                    deliveries.extend(kept.iter().map(|segment| Delivery {
                         host,
                         slot,
-                        column: *column,
+                        segment: *segment,
                         at: u64::MAX,
                         from: u32::MAX,
                         hops: 0,
@@ -110,7 +111,7 @@ impl Collector {
             counted = if of_counted { deliveries.len() } else { counted };
         }
         Self {
-            columns,
+            segments,
             custody: custody.to_vec(),
             publisher,
             counts,
@@ -122,10 +123,10 @@ impl Collector {
         }
     }
 
-    fn index(&self, host: u32, column_id: u32) -> Option<usize> {
-        let (slot, column) = (column_id / self.columns, column_id % self.columns);
+    fn index(&self, host: u32, number: u32) -> Option<usize> {
+        let (slot, segment) = (number / self.segments, number % self.segments);
         let kept = &self.custody[host as usize];
-        let place = kept.binary_search(&column).ok()?;
+        let place = kept.binary_search(&segment).ok()?;
         Some(self.base[host as usize] + slot as usize * kept.len() + place)
     }
 
@@ -136,11 +137,11 @@ impl Collector {
             self.returned += 1;
             return;
         }
-        let Some(index) = self.index(row.host, row.column) else { return };
+        let Some(index) = self.index(row.host, row.segment) else { return };
         let hops = if row.from == self.publisher {
             1
         } else {
-            self.index(row.from, row.column).map_or(0, |index| self.deliveries[index].hops.saturating_add(1))
+            self.index(row.from, row.segment).map_or(0, |index| self.deliveries[index].hops.saturating_add(1))
         };
         let delivery = &mut self.deliveries[index];
         delivery.copies = delivery.copies.saturating_add(1);
@@ -150,12 +151,12 @@ impl Collector {
 
     /// Records a segment that a host has rebuilt. Its path is the longest one of the host's other
     /// segments.
-    pub fn rebuilt(&mut self, at: u64, host: u32, column_id: u32) {
+    pub fn rebuilt(&mut self, at: u64, host: u32, number: u32) {
         self.rebuilt += 1;
         self.last_copy_at = at;
-        let Some(index) = self.index(host, column_id) else { return };
+        let Some(index) = self.index(host, number) else { return };
         let kept = self.custody[host as usize].len();
-        let start = self.base[host as usize] + (column_id / self.columns) as usize * kept;
+        let start = self.base[host as usize] + (number / self.segments) as usize * kept;
         let hops = self.deliveries[start..start + kept].iter().map(|delivery| delivery.hops).max();
         self.deliver(index, at, host, hops.unwrap_or(0));
     }
@@ -190,7 +191,7 @@ impl Collector {
         })
     }
 
-    /// Returns the deliveries to nodes that count, by host, slot and column.
+    /// Returns the deliveries to nodes that count, by host, slot and segment.
     pub fn deliveries(&self) -> &[Delivery] {
         &self.deliveries[..self.counted]
     }

@@ -252,7 +252,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     let in_cells =
         |delivery: &Delivery| upgraded.as_ref().is_some_and(|upgraded| upgraded[delivery.host as usize]);
     let whole = arrived.filter(|delivery| !in_cells(delivery));
-    let whole = whole.map(|delivery| bytes[delivery.column as usize] as f64).sum::<f64>();
+    let whole = whole.map(|delivery| bytes[delivery.segment as usize] as f64).sum::<f64>();
     // A node that exchanges cells needs those that it lacks. It may still receive whole columns.
     let all_payload = sum(|stats| stats.frames_received.payload_bytes);
     let payload = (whole + measured.cells[0] as f64 * PART_BYTES as f64).min(all_payload);
@@ -312,7 +312,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
 fn column_spread(measured: &ColumnsMeasured) -> Option<Statistics> {
     let mut ends: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for delivery in measured.collector.deliveries().iter().filter(|delivery| delivery.delivered()) {
-        let (first, last) = ends.entry((delivery.slot, delivery.column)).or_insert((u64::MAX, 0));
+        let (first, last) = ends.entry((delivery.slot, delivery.segment)).or_insert((u64::MAX, 0));
         (*first, *last) = ((*first).min(delivery.at), (*last).max(delivery.at));
     }
     Statistics::of(&ends.values().map(|(first, last)| (last - first) as f64 / 1e6).collect::<Vec<f64>>())
@@ -388,8 +388,8 @@ fn payload_copies(measured: &ColumnsMeasured) -> Option<f64> {
         let end = times.iter().map(|(_, time)| time.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
         last[slot as usize] = (*published as f64 + end * 1e6).ceil() as u64;
     }
-    let counts = |row: &&CopyRow| row.at <= last[(row.column / segments) as usize];
-    let of = |row: &CopyRow| bytes[(row.column % segments) as usize];
+    let counts = |row: &&CopyRow| row.at <= last[(row.segment / segments) as usize];
+    let of = |row: &CopyRow| bytes[(row.segment % segments) as usize];
     let received: u64 = measured.collector.copies.iter().filter(counts).map(of).sum();
     let nodes = u64::from(measured.point.scenario.network.nodes) * measured.published.len() as u64;
     Some(ratio(received as f64, (nodes * payload) as f64))
@@ -406,7 +406,7 @@ fn flow(measured: &ColumnsMeasured) -> (Option<f64>, Option<f64>) {
         longest = longest.max(times.windows(2).map(|pair| pair[1] - pair[0]).max());
         if let Some(last) = times.last().filter(|_| times.len() == block.len()) {
             let nanos = (last - measured.published[block[0].slot as usize]).max(1) as f64;
-            let bytes: u64 = block.iter().map(|delivery| bytes[delivery.column as usize]).sum();
+            let bytes: u64 = block.iter().map(|delivery| bytes[delivery.segment as usize]).sum();
             rates.push(bytes as f64 / nanos * 1e3);
         }
     }
@@ -475,7 +475,7 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
     vec![
         ("node", column(rows.iter().map(|row| row.host))),
         ("slot", column(rows.iter().map(|row| row.slot))),
-        ("column", column(rows.iter().map(|row| row.column))),
+        ("segment", column(rows.iter().map(|row| row.segment))),
         ("delivery_latency_ms", column(rows.iter().map(|row| row.delivered().then(|| ms(row.at, row.slot))))),
         ("from", column(from)),
         ("hops", column(rows.iter().map(|row| row.hops))),
@@ -485,15 +485,15 @@ fn deliveries(result: &ColumnsData) -> tables::Columns {
 }
 
 fn copies(measured: &ColumnsMeasured) -> tables::Columns {
-    let (rows, columns) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().segments());
-    let slot = |row: &CopyRow| row.column / columns;
+    let (rows, segments) = (&measured.collector.copies, measured.point.scenario.part::<Columns>().segments());
+    let slot = |row: &CopyRow| row.segment / segments;
     let ms = |row: &CopyRow| (row.at as f64 - measured.published[slot(row) as usize] as f64) / 1e6;
     vec![
         ("at_ms", column(rows.iter().map(ms))),
         ("node", column(rows.iter().map(|row| row.host))),
         ("from", column(rows.iter().map(|row| row.from))),
         ("slot", column(rows.iter().map(slot))),
-        ("column", column(rows.iter().map(|row| row.column % columns))),
+        ("segment", column(rows.iter().map(|row| row.segment % segments))),
         ("first", column(rows.iter().map(|row| row.first))),
     ]
 }

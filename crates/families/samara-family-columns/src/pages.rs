@@ -405,12 +405,12 @@ fn panel(row: &Row) -> Panel {
         first.sort_by_key(|delivery| (delivery.host, delivery.at));
         let nodes = first.chunk_by(|a, b| a.host == b.host);
         first = nodes.flat_map(|own| own.iter().take(needed as usize)).copied().collect();
-        first.sort_by_key(|delivery| (delivery.host, delivery.column));
+        first.sort_by_key(|delivery| (delivery.host, delivery.segment));
     }
     let publisher = result.point.scenario.part::<Columns>().publisher;
     let arrivals = first.into_iter().map(|delivery| Arrival {
         node: delivery.host,
-        item: delivery.column as u16,
+        item: delivery.segment as u16,
         nanos: delivery.delivered().then(|| delivery.at - result.published[0]),
         from: delivery.from,
         hops: delivery.hops,

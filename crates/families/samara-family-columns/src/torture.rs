@@ -152,7 +152,7 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
     let misbehaviours = if faulty.is_empty() { misbehaviours } else { 0 };
     let mut broken: Vec<Broken> = offences([kept, misbehaviours], scenario).collect();
     let first = collector.copies.iter().filter(|row| row.first && !is_harmed(&harmed, row.host));
-    let mut seen: Vec<(u32, u32)> = first.map(|row| (row.host, row.column)).collect();
+    let mut seen: Vec<(u32, u32)> = first.map(|row| (row.host, row.segment)).collect();
     let copies = seen.len();
     seen.sort_unstable();
     seen.dedup();
@@ -184,7 +184,7 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
             let arrived = block.iter().filter(|delivery| delivery.delivered()).count();
             // With a code, a node needs any of its pieces.
             let is_done = is_coded && arrived >= collector.needed_of(block.len());
-            let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.column as usize];
+            let lacks = |of: &&Delivery| !is_done && !of.delivered() && connected[of.segment as usize];
             block.iter().filter(lacks).count()
         };
         let (late, is_replaced) = (late_slots(measured), is_replaced(scenario));

@@ -46,8 +46,8 @@ fn segments_travel_as_their_numbers() {
 fn commands_events_and_counters_of_columns_and_messages_frames_survive() {
     assert_eq!(survives(&Command::PublishBatch { slot: 3 }), r#"{"publish_batch":{"slot":3}}"#);
     survives(&Command::PublishEach { slot: 0 });
-    survives(&Event::Copy { column: 1, from: 2, first: true });
-    survives(&Event::Rebuilt { column: 1 });
+    survives(&Event::Copy { segment: 1, from: 2, first: true });
+    survives(&Event::Rebuilt { segment: 1 });
     survives(&Event::Repaired { published: 1 });
     assert_eq!(survives(&Event::Lost), r#""lost""#);
     survives(&Counts { joined: 1, targets: 2, cells: [3; 5], offences: [4; 2] });

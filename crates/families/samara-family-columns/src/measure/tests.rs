@@ -5,7 +5,7 @@ fn copies_become_deliveries() {
     let custody = vec![vec![0, 1], vec![1], vec![0, 1]];
     let mut collector = Collector::new(2, 2, &custody, 0, vec![true; 3]);
     assert_eq!(collector.missing_until(1), 6);
-    let row = |at, host, from, column| CopyRow { at, host, from, column, first: true };
+    let row = |at, host, from, segment| CopyRow { at, host, from, segment, first: true };
     collector.copy(row(1_000_000, 1, 0, 1));
     collector.copy(row(2_000_000, 2, 1, 1));
     collector.copy(row(3_000_000, 2, 0, 0));
@@ -26,7 +26,7 @@ fn hosts_that_do_not_count_still_forward() {
     let custody = vec![vec![0], vec![0], vec![0]];
     let mut collector = Collector::new(1, 1, &custody, 0, vec![true, false, true]);
     assert_eq!(collector.missing_until(0), 1);
-    let row = |at, host, from| CopyRow { at, host, from, column: 0, first: true };
+    let row = |at, host, from| CopyRow { at, host, from, segment: 0, first: true };
     collector.copy(row(1, 1, 0));
     assert_eq!(collector.missing_until(0), 1);
     collector.copy(row(2, 2, 1));

@@ -105,7 +105,7 @@ fn rows_travel_beside_columns() {
     let outcome = &results(&set, &["batch"], 1)[0];
     let metrics = &outcome.metrics;
     assert_eq!((metrics.deliveries.delivery_ratio, metrics.incomplete), (1.0, 0));
-    let rows = outcome.deliveries.iter().filter(|delivery| delivery.column >= 32);
+    let rows = outcome.deliveries.iter().filter(|delivery| delivery.segment >= 32);
     assert_eq!(rows.count(), 59, "each node keeps a row");
     assert_eq!(outcome.deliveries.len(), 59 * 7);
     // The matrix is extended to four rows of 256 KiB, so columns have 32 KiB.

@@ -339,8 +339,8 @@ impl<'a> Host<'a> {
         self.lines.say(&json!({ "event": { "at_ns": at_ns, "event": event } }));
     }
 
-    fn tell_copy(&self, column: u32, from: u32, first: bool) {
-        self.tell(&json!({ "copy": { "column": column, "from": from, "first": first } }));
+    fn tell_copy(&self, segment: u32, from: u32, first: bool) {
+        self.tell(&json!({ "copy": { "segment": segment, "from": from, "first": first } }));
     }
 
     // ---- cells ----

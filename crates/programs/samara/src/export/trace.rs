@@ -276,15 +276,15 @@ fn copies(path: &Path, workload: &Columns) -> Result<Vec<TraceEvent>, String> {
             events.push(TraceEvent::new(&peer_id(workload.publisher), published(slot), body));
         }
     }
-    Rows::read(path, &["node", "from", "slot", "column", "at_ms", "first"], |rows| {
+    Rows::read(path, &["node", "from", "slot", "segment", "at_ms", "first"], |rows| {
         let number = |name| Some(rows.cells::<u32>(name)?.flatten().copied());
         let places = number("node")?.zip(number("from")?);
-        let columns = number("slot")?.zip(number("column")?);
+        let segments = number("slot")?.zip(number("segment")?);
         let arrivals = rows.cells::<f64>("at_ms")?.flatten().zip(rows.cells::<bool>("first")?.flatten());
-        let copies = places.zip(columns).zip(arrivals);
-        for (((node, from), (slot, column)), (at_ms, is_first)) in copies {
+        let copies = places.zip(segments).zip(arrivals);
+        for (((node, from), (slot, segment)), (at_ms, is_first)) in copies {
             let at = published(slot) + (at_ms * 1e6).round() as i64;
-            let (message_id, topic) = names(slot, column);
+            let (message_id, topic) = names(slot, segment);
             let received_from = Some(peer_id(from));
             let message = MessageMeta { message_id: message_id.clone(), topic: topic.clone() };
             let meta = Some(RpcMeta { messages: vec![message], ..RpcMeta::default() });
