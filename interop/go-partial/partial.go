@@ -23,9 +23,9 @@ type peerState struct {
 	has bitmap
 	// known is true once the peer has sent metadata or parts.
 	known bool
-	// told are the parts that this node announced last, valid if announced is true.
-	told      bitmap
-	announced bool
+	// announced are the parts that this node announced last, valid if isAnnounced is true.
+	announced   bitmap
+	isAnnounced bool
 }
 
 type messageKey struct {
@@ -146,9 +146,9 @@ func (p *partials) actions(key messageKey, to []peer.ID, states map[peer.ID]peer
 				action.EncodedPartialMessage = m.encode(^state.has)
 				state.has |= has
 			}
-			if !state.announced || state.told != has {
+			if !state.isAnnounced || state.announced != has {
 				action.EncodedPartsMetadata = []byte{byte(has)}
-				state.told, state.announced = has, true
+				state.announced, state.isAnnounced = has, true
 			}
 			states[id] = state
 			if !yield(id, action) {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// | `network` | /48: the largest block of one customer | /16: the block of a provider |
 ///
 /// Private IPv4 addresses have the share of a host only, because an organisation assigns its own.
-/// Loopback addresses have no share: whoever connects from there is a process of this machine, and
+/// Loopback addresses have no share: they connect processes of this machine, and
 /// testbeds run many nodes on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {

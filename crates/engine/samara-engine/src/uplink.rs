@@ -2,8 +2,8 @@
 //! stays short.
 //!
 //! The queue before an uplink is seldom in the node's own machine: it is in the router behind it,
-//! and nobody can look into it. What has left a socket waits there, and can be neither ordered nor
-//! withdrawn. Each link has a congestion window of its own, and together they let out many times
+//! and nobody can look into it. Bytes that have left a socket wait there, and can be neither ordered
+//! nor withdrawn. Each link has a congestion window of its own, and together they let out many times
 //! what the uplink passes. [`Limit`] bounds what all links together have under way. It follows the
 //! delay that the queue adds to round trips, since rates and losses mislead: most routers buffer
 //! before they drop.
@@ -43,7 +43,7 @@
 //! the queue goes with it, there is no rival. Otherwise all its links together behave as one
 //! connection of CUBIC (RFC 9438): what they have in flight grows by half in each round trip until
 //! bytes are lost, then follows CUBIC's curve, and falls at losses. It does not grow while the node has
-//! half of the uplink, and grows faster than CUBIC while it has less. What it has follows from the
+//! half of the uplink, and grows faster than CUBIC while it has less. Its part follows from the
 //! rate that the uplink passed before the rival came; without that from the delay, as half of the
 //! queue is half of the uplink.
 //!

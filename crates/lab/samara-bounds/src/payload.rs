@@ -226,7 +226,7 @@ fn last_piece(
     // Negative while the burst lasts.
     let sent = own * count as f64 - time(burst, limits.uplink_bps[publisher]);
     // Completed copies of the piece: those of the publisher, one after the other, and those of
-    // whoever has it.
+    // all nodes that have it.
     let mut leaving = BinaryHeap::from([Reverse((Nanos(sent), Nanos(own)))]);
     let mut times = Vec::with_capacity(nodes);
     while times.len() < nodes

@@ -215,7 +215,7 @@ pub fn agreement(published: &[PublishedComparison]) -> String {
     )
 }
 
-/// Published figures beside ours. What we refute comes with its cause.
+/// Published figures beside ours. A refuted figure has its cause.
 fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<Table> {
     let row = |known: &PublishedComparison| {
         let figure = &known.figure;

@@ -385,7 +385,7 @@ fn explorer(explorer: &Explorer) -> Markup {
             }
             button id="clear" type="button" { "clear" } " "
             label { input type="checkbox" id="same"; " same time scale" } " "
-            output id="told" aria-live="polite" {}
+            output id="description" aria-live="polite" {}
         }
         canvas data-kind="runs" tabindex="0" role="img" aria-label="a curve for each run" {}
         div.legend {

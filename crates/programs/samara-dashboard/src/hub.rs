@@ -254,17 +254,17 @@ mod tests {
         let mut page = hub.join(None);
         assert!(hub.has_pages());
         next(&mut page);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, lengths) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             while let Some(messages) = page.next(Duration::from_secs(60)) {
-                tell.send(messages.len()).unwrap();
+                sender.send(messages.len()).unwrap();
             }
         });
         hub.publish(view(&[("a", json!(1))]));
-        assert_eq!(told.recv(), Ok(1));
+        assert_eq!(lengths.recv(), Ok(1));
         hub.close();
         waiting.join().unwrap();
-        assert!(told.recv().is_err());
+        assert!(lengths.recv().is_err());
         assert!(!hub.has_pages());
     }
 

@@ -128,7 +128,7 @@ impl Drop for HostProcess {
 #[derive(Default)]
 struct Host {
     process: Option<HostProcess>,
-    /// The number of its processes so far. What earlier ones said last is not heard any more.
+    /// The number of its processes so far. The last lines of earlier ones have no effect.
     lives: u64,
     /// Whether the process is frozen.
     is_frozen: bool,

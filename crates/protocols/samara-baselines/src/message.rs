@@ -47,7 +47,7 @@ pub struct Message {
     data: Bytes,
 }
 
-/// A message as it is written: whoever reads it computes the id.
+/// A message as it is written, without its id, which the reader computes.
 #[cfg(feature = "config")]
 #[derive(serde::Deserialize)]
 #[serde(rename = "Message")]

@@ -691,7 +691,7 @@ fn keys_of_another_topology_are_refused() {
             "FILE: --set network.topology={{ kind = \"random-dials\", degree = 8 }}: {belongs} (at network.topology.degree)"
         )
     );
-    // Whoever selects another kind removes the keys of the file that it does not have.
+    // Another kind removes the keys of the file that it does not have.
     let kinds = |text: &str, set: &[(&str, &str)]| -> Vec<&str> {
         let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let overrides = Overrides { set, ..Overrides::default() };

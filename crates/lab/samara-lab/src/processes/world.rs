@@ -26,7 +26,7 @@ const LEAD_NANOS: u64 = 200_000_000;
 /// Time between two looks at the counters of hosts for those who watch.
 const WATCH_NANOS: u64 = 1_000_000_000;
 /// Time by which an event may be ahead of the coordinator's clock, which is the same one, and behind
-/// what its host had said everything until.
+/// the time up to which its host had reported everything.
 const CLOCK_NANOS: u64 = 100_000_000;
 /// Time in which a host must answer. It answers at once unless the machine is busy.
 const ANSWER_NANOS: u64 = 30_000_000_000;

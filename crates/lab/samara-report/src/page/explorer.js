@@ -7,7 +7,7 @@ const startExplorer = () => {
   const state = { same: false, kept: {}, over: null, hidden: new Set() };
   // The names of the selected items of the left and the right panels.
   const NAMES = [ITEM, "node"];
-  const told = document.getElementById("told");
+  const description = document.getElementById("description");
   const canvases = [...document.querySelectorAll("canvas[data-kind]")].map((canvas) => {
     const panel = panels[canvas.dataset.panel], kind = canvas.dataset.kind;
     return { canvas, panel, kind, curves: panel ? panel.curves[kind] : done, background: null };
@@ -151,7 +151,7 @@ const startExplorer = () => {
     const over = curve ? { kind: item.kind, key: curve.key } : null;
     if (JSON.stringify(over) === JSON.stringify(state.over)) return;
     state.over = over;
-    told.textContent = curve ? describe(item, curve) : "";
+    description.textContent = curve ? describe(item, curve) : "";
     repaint();
   };
   for (const item of canvases) {
@@ -184,7 +184,7 @@ const startExplorer = () => {
   document.getElementById("same").addEventListener("change", (event) => { state.same = event.target.checked; redraw(); });
   document.getElementById("clear").addEventListener("click", () => {
     state.kept = {};
-    told.textContent = "";
+    description.textContent = "";
     selection.set({ node: null, [ITEM]: null });
   });
   for (const button of document.querySelectorAll("[data-run]")) {

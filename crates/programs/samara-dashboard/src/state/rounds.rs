@@ -60,7 +60,7 @@ struct Round {
     /// Time of the first entry and the last exit, once all slots have left.
     span: Option<(u64, u64)>,
     latencies: Option<Latencies>,
-    is_told: bool,
+    is_measured: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,8 +115,8 @@ impl Rounds {
             {
                 round.flows.entry(source.to_owned()).or_default().add(*step, at, *slots);
             }
-            Event::Latencies { latencies, .. } if !round.is_told => {
-                round.is_told = true;
+            Event::Latencies { latencies, .. } if !round.is_measured => {
+                round.is_measured = true;
                 self.by_senders.all.merge(latencies);
                 self.by_senders.rounds += 1;
             }

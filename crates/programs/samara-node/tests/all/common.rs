@@ -179,13 +179,13 @@ pub(crate) struct Stuck {
 pub(crate) async fn hub_with_stuck_peer(seed: u64, leaf_seed: u64, rest: &str) -> (Node, Stuck) {
     let hub = node(seed, &["t"], "", &format!("{FAST}{rest}")).await;
     let network = dial(&hub);
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (started, name) = tokio::sync::oneshot::channel();
     let (freeze, frozen) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let _leaf = runtime.block_on(async move {
             let leaf = node(leaf_seed, &["t"], &network, FAST).await;
-            tell.send(leaf.peer.clone()).expect("the test runs");
+            started.send(leaf.peer.clone()).expect("the test runs");
             frozen.await.expect("the test runs");
             leaf
         });
@@ -194,7 +194,7 @@ pub(crate) async fn hub_with_stuck_peer(seed: u64, leaf_seed: u64, rest: &str) -
             std::thread::park();
         }
     });
-    let peer = told.await.expect("the peer starts");
+    let peer = name.await.expect("the peer starts");
     hub.mesh_of("t", 1).await;
     freeze.send(()).expect("the peer runs");
     // More than the window of its stream (256 KiB).

@@ -28,7 +28,7 @@ fn a_new_message_goes_to_all_subscribers_but_its_sender_and_its_author() {
     node.frame(PeerId(1), RpcFrame::Publish(message_of(&identity(3), 9)));
     assert_eq!(receivers(&node.sent()), [(PeerId(0), 9), (PeerId(2), 9), (PeerId(4), 9)]);
     assert_eq!(node.delivered(), [(9, Some(PeerId(1)))]);
-    // Another copy has no effect, whoever sends it.
+    // Another copy has no effect, from any sender.
     node.frame(PeerId(2), RpcFrame::Publish(message_of(&identity(3), 9)));
     assert!(node.sent().is_empty() && node.delivered().is_empty());
     assert_eq!(node.engine.metrics().duplicates_received, 1);

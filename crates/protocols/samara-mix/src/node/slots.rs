@@ -211,8 +211,8 @@ impl Node {
         if is_first {
             self.mark(round, phase, Mark::FirstFinished, cx);
         }
-        // Before the slots leave: at the last seat they are delivered, and whoever reads the times of
-        // a round then has to find all of them.
+        // Before the slots leave: the last seat delivers them, and the times of a round must be
+        // complete by then.
         if is_last {
             self.mark(round, phase, Mark::LastFinished, cx);
         }

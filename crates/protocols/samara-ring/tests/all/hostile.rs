@@ -470,15 +470,15 @@ fn a_member_that_repeats_a_heartbeat_of_another_is_convicted() {
             .view()
             .unwrap()
             .rank_of(&Member { identity: identity_of(1), incarnation: incarnation(0) });
-        let mut told = std::iter::from_fn(|| played.0.pop()).filter_map(|copy| match copy.frame {
+        let mut suspects = std::iter::from_fn(|| played.0.pop()).filter_map(|copy| match copy.frame {
             RingFrame::Heartbeat(heartbeat) if copy.peer == PeerId(1) => Some(heartbeat.suspects.clone()),
             _ => None,
         });
-        assert_eq!(told.next(), Some(vec![rank.unwrap() | Heartbeat::PROVEN]));
+        assert_eq!(suspects.next(), Some(vec![rank.unwrap() | Heartbeat::PROVEN]));
     }
 }
 
-/// The node proposes a view without it at once, whoever joined later.
+/// The node proposes a view without it at once, regardless of the peers that joined later.
 #[test]
 fn a_member_believes_who_knows_that_another_broke_the_protocol() {
     let mut played = Played::new(&Config::default());

@@ -1,4 +1,4 @@
-//! Random stories of one peer, told to a behaviour without sockets: the test plays the swarm, the
+//! Random stories of one peer for a behaviour without sockets: the test plays the swarm, the
 //! connections and the peer.
 
 use std::collections::BTreeMap;

@@ -37,7 +37,7 @@ mod secret;
 #[cfg(test)]
 mod tests;
 
-/// What the fuzz targets call.
+/// The parsers that the fuzz targets call.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {

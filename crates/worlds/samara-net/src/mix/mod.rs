@@ -80,7 +80,7 @@ mod task;
 use samara_engine::PeerIdentity;
 use samara_mix::SenderId;
 
-/// What the fuzz targets call.
+/// The parsers that the fuzz targets call.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {

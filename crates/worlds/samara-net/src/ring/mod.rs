@@ -64,7 +64,7 @@ mod group;
 mod options;
 mod wire;
 
-/// What the fuzz targets call.
+/// The parsers that the fuzz targets call.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {

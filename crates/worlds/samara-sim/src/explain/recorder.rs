@@ -402,7 +402,7 @@ impl Recorder {
     }
 
     /// Records the items of a frame that is delivered, if they have not arrived before. `latency` is
-    /// that of the way from `from`, over the link `slot`. What a packet takes beyond it without a loss
+    /// that of the way from `from`, over the link `slot`. The time of a packet beyond it, without a loss,
     /// has the cause `beyond`: jitter, or gateways.
     pub(crate) fn arrived(
         &mut self,

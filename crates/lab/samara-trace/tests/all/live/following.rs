@@ -153,8 +153,8 @@ fn slow_disk_drops_lines_and_reports_the_number() {
     error.unwrap();
     assert_eq!((counts.written, counts.dropped), (taken + 1, said - taken));
     let mut reader = LiveReader::new(&results.join("live/x.jsonl"));
-    let told = events(&all(&mut reader));
-    let last = told.iter().rev().find_map(|event| match event {
+    let events = events(&all(&mut reader));
+    let last = events.iter().rev().find_map(|event| match event {
         Event::Dropped { lines } => Some(*lines),
         _ => None,
     });

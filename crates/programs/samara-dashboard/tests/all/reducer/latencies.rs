@@ -101,8 +101,8 @@ fn senders_are_shown_separately_and_each_round_once() {
     let mut latencies = Latencies::default();
     latencies.add(20 * MS, 3);
     for _ in 0..2 {
-        let told = Event::Latencies { round: 1, latencies: latencies.clone() };
-        lines.say("client", 30 * MS, told);
+        let event = Event::Latencies { round: 1, latencies: latencies.clone() };
+        lines.say("client", 30 * MS, event);
     }
     let latency = lines.part("latency");
     assert!(latency["team"].is_null());

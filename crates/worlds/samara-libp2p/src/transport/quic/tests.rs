@@ -282,11 +282,11 @@ async fn a_peer_returns_on_the_same_port_and_ends_its_old_connections() {
     let crashing =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first_key = key.clone();
-    let (told, address) = tokio::sync::oneshot::channel();
+    let (listening, address) = tokio::sync::oneshot::channel();
     let first = crashing.spawn(async move {
         let mut node = node_of(&first_key, Config::default());
         let (_, address) = node.listen("/ip4/127.0.0.1/udp/0/quic-v1").await;
-        told.send(address).unwrap();
+        listening.send(address).unwrap();
         let connection = node.upgrade().await.await.unwrap();
         (node, connection)
     });
