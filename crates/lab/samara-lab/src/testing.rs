@@ -36,7 +36,7 @@ pub fn load_with(
 /// If a run fails, or if its outcome belongs to another family.
 pub fn outcomes<D: Data>(loaded: &Loaded, threads: usize) -> Vec<Outcome<D>> {
     let options = RunOptions::new(threads, &loaded.inputs);
-    let outcome = |point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
+    let outcome = |point| run(point, options, |_, _| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
     let mut results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
     relate(loaded, &mut results);
     results

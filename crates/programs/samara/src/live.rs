@@ -289,7 +289,7 @@ impl Rounds {
 
 #[cfg(test)]
 mod tests {
-    use samara_lab::run::{RunOptions, run_seen};
+    use samara_lab::run::{RunOptions, run};
     use samara_scenario::load;
     use samara_trace::live::Line;
 
@@ -310,7 +310,7 @@ mod tests {
                 .into_iter()
                 .for_each(|collector| rounds.report(collector));
         };
-        run_seen(&loaded.points[0], options, report).unwrap();
+        run(&loaded.points[0], options, report).unwrap();
         rounds.finish(Outcome::Ok);
         let text = std::fs::read_to_string(results.join("live/simulation-equal-5.jsonl")).unwrap();
         std::fs::remove_dir_all(&results).unwrap();

@@ -16,7 +16,7 @@ use crate::loaded;
 fn deliveries<D: Data>(scenario: &str, set: &[(&str, &str)], only: &str) -> (Outcome<D>, Rows) {
     let loaded = loaded(scenario, set, &[only], Some(1));
     let options = RunOptions::new(2, &loaded.inputs);
-    let measured = run(&loaded.points[0], options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let measured = run(&loaded.points[0], options, |_, _| {}).unwrap_or_else(|error| panic!("{error}"));
     let outcome = measured.outcome();
     assert!(outcome.run.absent.is_empty(), "{:?}", outcome.run.absent);
     let all = tables(&*measured, &outcome);
@@ -113,7 +113,7 @@ fn comparisons_take_only_columns_from_deliveries() {
     let set = [("messages.duration", "1 s"), ("messages.rate", "5"), ("messages.cool_down", "5 s")];
     let loaded = loaded("gossip-baselines", &set, &["floodsub"], None);
     let options = RunOptions::new(1, &loaded.inputs);
-    let measured = run(&loaded.points[0], options, |_| {}).unwrap();
+    let measured = run(&loaded.points[0], options, |_, _| {}).unwrap();
     let outcome = measured.outcome();
     let made =
         tables(&*measured, &outcome).iter().map(|t| (t.name().to_owned(), Arc::new(t.make()))).collect();
@@ -132,7 +132,7 @@ fn reports_and_summaries_state_why_a_table_is_absent() {
     let options = RunOptions::new(1, &loaded.inputs);
     let shown = |reason: Option<&str>| {
         let outcome = |point| {
-            let mut outcome = run(point, options, |_| {}).unwrap().outcome();
+            let mut outcome = run(point, options, |_, _| {}).unwrap().outcome();
             outcome.run.absent.extend(reason.map(|reason| ("deliveries", reason.to_owned())));
             Some(outcome)
         };

@@ -16,7 +16,7 @@ fn measured(scenario: &str, set: &[(&str, &str)], only: &str, mode: Mode) -> Box
     let (stop, explain) = (AtomicBool::new(false), Explain::new(mode));
     let inputs = Inputs::default();
     let options = RunOptions { stop: &stop, explain: &explain, ..RunOptions::new(2, &inputs) };
-    run(&loaded.points[0], options, |_| {}).unwrap_or_else(|error| panic!("{error}"))
+    run(&loaded.points[0], options, |_, _| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs the first point of a scenario with and without an explanation. Returns the outcome and the

@@ -42,7 +42,7 @@ fn error(text: &str, inputs: Inputs) -> String {
 fn digests(loaded: &Loaded, threads: usize) -> Vec<String> {
     let options = RunOptions::new(threads, &loaded.inputs);
     let digest = |point| {
-        let measured = run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        let measured = run(point, options, |_, _| {}).unwrap_or_else(|error| panic!("{error}"));
         measured.outcome().run.digest
     };
     loaded.points.iter().map(digest).collect()
@@ -161,7 +161,7 @@ fn message_sizes_affect_results() {
     let text = scenario("nodes = 16", "file = \"messages.csv\"", "");
     let table = "at_ms,publisher,size\n0,3,10 kB\n500,4,50 kB\n";
     let loaded = load(&text, Inputs::default().with("messages.csv", table));
-    let measured = run(&loaded.points[0], RunOptions::new(1, &loaded.inputs), |_| {}).unwrap();
+    let measured = run(&loaded.points[0], RunOptions::new(1, &loaded.inputs), |_, _| {}).unwrap();
     let result: Outcome<MessagesData> = measured.outcome().typed().expect("messages");
     let metrics = &result.metrics;
     assert_eq!((metrics.messages, metrics.deliveries.delivery_ratio), (2, 1.0));

@@ -21,7 +21,7 @@ fn report_with(scenario: &str, set: &[(&str, &str)], only: &[&str], strict: bool
     let only = only.iter().map(|run| (*run).to_owned()).collect();
     let loaded = load_overridden(scenario, &Overrides { set, only, strict, ..Overrides::default() }).unwrap();
     let options = RunOptions::new(1, &loaded.inputs);
-    let result = |point| Some(run(point, options, |_| {}).unwrap().outcome());
+    let result = |point| Some(run(point, options, |_, _| {}).unwrap().outcome());
     let results = loaded.points.iter().map(result).collect();
     let page = page(&loaded, &Findings::of(&loaded, results, Used::default()).unwrap());
     let html = page.html();

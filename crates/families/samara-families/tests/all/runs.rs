@@ -299,7 +299,7 @@ fn published_figures_are_compared_with_runs_of_their_seeds() {
             "run = 'batch'\nmetric = 'time_to_custody_ms.mean'\nvalue = 1.0\nsource = 'S'\nseeds = [2, 4]";
         loaded.scenario.published = vec![toml::from_str(figure).unwrap()];
         let options = RunOptions::new(1, &loaded.inputs);
-        let outcome = |point| run(point, options, |_| {}).unwrap().outcome();
+        let outcome = |point| run(point, options, |_, _| {}).unwrap().outcome();
         let results: Vec<Outcome> = loaded.points.iter().map(outcome).collect();
         samara_lab::reference::published(&loaded, &results).remove(0).ours
     };
@@ -318,7 +318,7 @@ fn assert_divisible(loaded: &Loaded) {
             let result = measured.outcome();
             (result.run.digest, result.run.steps, result.run.metrics)
         };
-        let alone = metrics(&*run(point, options, |_| {}).unwrap());
+        let alone = metrics(&*run(point, options, |_, _| {}).unwrap());
         for count in [1, 2, 4] {
             let one = |mut ranks: Threads| run_distributed(point, options, &mut ranks, |_| {}).unwrap();
             let mut all: Vec<Option<Box<dyn Measured>>> = std::thread::scope(|scope| {

@@ -57,7 +57,7 @@ fn tables_have_every_metric_of_a_run_exactly() {
         .unwrap()
         .into_iter()
         .map(|planned| {
-            PointRecord::of(planned.id, &run(&planned.point, options, |_| {}).unwrap().outcome().run)
+            PointRecord::of(planned.id, &run(&planned.point, options, |_, _| {}).unwrap().outcome().run)
         })
         .collect();
     let table = points_table(&records).unwrap();
@@ -196,7 +196,7 @@ fn points_are_related_in_the_same_way_as_results() {
         loaded.points.truncate(3);
         let options = RunOptions::new(1, &loaded.inputs);
         let mut results: Vec<Outcome> =
-            loaded.points.iter().map(|point| run(point, options, |_| {}).unwrap().outcome()).collect();
+            loaded.points.iter().map(|point| run(point, options, |_, _| {}).unwrap().outcome()).collect();
         let mut records: Vec<PointRecord> =
             results.iter().map(|result| PointRecord::of(String::new(), &result.run)).collect();
         relate(&loaded, &mut results);

@@ -122,7 +122,7 @@ fn defaults_of_the_schema_are_values() {
 fn digests(loaded: &Loaded) -> Vec<String> {
     let options = RunOptions::new(1, &loaded.inputs);
     let digest =
-        |point| run(point, options, |_| {}).unwrap_or_else(|error| panic!("{error}")).outcome().run.digest;
+        |point| run(point, options, |_, _| {}).unwrap_or_else(|error| panic!("{error}")).outcome().run.digest;
     loaded.points.iter().map(digest).collect()
 }
 
@@ -301,7 +301,7 @@ fn parameters_have_the_rate_of_hosts_without_a_class() {
         );
         let set = [("network.class", class.as_str()), ("columns.blobs", "1")];
         let found = loaded("peerdas-small", &set, &["batch"], None);
-        let outcome = run(&found.points[0], RunOptions::new(1, &found.inputs), |_| {}).unwrap().outcome();
+        let outcome = run(&found.points[0], RunOptions::new(1, &found.inputs), |_, _| {}).unwrap().outcome();
         outcome.run.parameters.into_iter().collect()
     };
     assert!(parameters("50 %").contains_key("uplink_bps"));

@@ -28,7 +28,7 @@ pub(crate) fn mb_per_s(members: usize, senders: usize, messages: u64) -> Anyhow<
     let loaded = load("ring", &set, &["ring".to_owned()], None)?;
     let point = loaded.points.first().ok_or("the scenario `ring` has no run")?;
     let inputs = Inputs::directory(".");
-    let measured = run::run(point, RunOptions::new(1, &inputs), |_| {})?;
+    let measured = run::run(point, RunOptions::new(1, &inputs), |_, _| {})?;
     let outcome = measured.outcome();
     let data = outcome.data::<GroupData>().ok_or("expected a run with a group")?;
     Ok(data.metrics.throughput_mb_per_s)

@@ -348,7 +348,7 @@ fn progress_counts_delivered_rounds_only() {
     let loaded = loaded("mix-pool", &[POOL[0], ("mix.rounds", "700")], &["restart"], Some(1));
     let mut last = Progress::default();
     let options = RunOptions::new(1, &loaded.inputs);
-    let measured = run(&loaded.points[0], options, |progress| last = progress).unwrap();
+    let measured = run(&loaded.points[0], options, |progress, _| last = progress).unwrap();
     let outcome: Outcome<MixData> = measured.outcome().typed().unwrap();
     let m = &outcome.metrics;
     assert!(m.failed > 0);

@@ -210,7 +210,7 @@ fn means(
     without: Option<Without>,
 ) -> Result<(Means, Vec<u32>), RunError> {
     let explain = Explain { without, ..Explain::new(Mode::Every(1)) };
-    let measured: Box<dyn Measured> = run(point, RunOptions { explain: &explain, ..options }, |_| {})?;
+    let measured: Box<dyn Measured> = run(point, RunOptions { explain: &explain, ..options }, |_, _| {})?;
     let nothing = || RunError::Failed("this family explains no deliveries".to_owned());
     let explained = measured.explained().ok_or_else(nothing)?;
     let mut publishers: Vec<u32> = explained.rows.iter().map(|row| row.publisher).collect();

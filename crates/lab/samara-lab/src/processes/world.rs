@@ -13,7 +13,7 @@ use super::{Brief, Dial, Fleet, Looked, Order, Report, check, check_foreign, lin
 use crate::experiment::{Commands, Experiment, Step, World};
 use crate::explain::{Delivered, Explained, Frames, ROWS_MAX};
 use crate::results::Measured;
-use crate::run::{Course, Progress, RunError, RunOptions, Setup, WatchSteps, with_paths};
+use crate::run::{Course, Paths, Progress, Recorded, RunError, RunOptions, Setup, WatchSteps};
 use crate::{
     family,
     network::{self, Hosts},
@@ -81,8 +81,11 @@ pub(crate) fn run_in_processes<E: Experiment>(
     let (has_loops, main) = (experiment.has_loops(), experiment.main_time());
     let explained = Explained::of(arrivals, delivered, paths, has_loops, (every, main));
     let measured: Box<dyn Measured> = Box::new(experiment.measured(&mut world)?);
-    let measured = if explained.is_known() { with_paths(measured, explained) } else { measured };
-    Ok((measured, world.late_ms))
+    if !explained.is_known() {
+        return Ok((measured, world.late_ms));
+    }
+    let paths = Paths::Found(explained);
+    Ok((Box::new(Recorded { measured, paths, rivals: Vec::new() }), world.late_ms))
 }
 
 fn progress<E: Experiment>(experiment: &E, now: Time) -> Progress {

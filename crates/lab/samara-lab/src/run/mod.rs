@@ -118,18 +118,9 @@ pub fn since(before: &[HostStats], now: Vec<HostStats>) -> Vec<HostStats> {
     now.into_iter().enumerate().map(since).collect()
 }
 
-/// Runs a point. `progress` receives the progress after each slice of virtual time.
+/// Runs a point. After each slice of virtual time, `watch` receives the progress, and the
+/// [state](crate::experiment::Experiment::state) of the experiment if it has one.
 pub fn run(
-    point: &Point,
-    options: RunOptions<'_>,
-    mut progress: impl FnMut(Progress),
-) -> Result<Box<dyn Measured>, RunError> {
-    run_seen(point, options, |done, _| progress(done))
-}
-
-/// Runs a point like [`run`]. `watch` also receives the [state](crate::experiment::Experiment::state)
-/// of the experiment, if it has one.
-pub fn run_seen(
     point: &Point,
     options: RunOptions<'_>,
     mut watch: impl FnMut(Progress, Option<&dyn Any>),
@@ -138,54 +129,57 @@ pub fn run_seen(
     let options = RunOptions { rivals: &rivals, ..options };
     let measured = (family::runs(&point.scenario).alone)(point, options, &mut watch)?;
     let rivals = std::mem::take(&mut *lock(&rivals));
-    let (explained, is_on) = (options.explain.take(), options.explain.is_on());
-    if explained.is_none() && !is_on && rivals.is_empty() {
-        return Ok(measured);
-    }
-    Ok(Box::new(Together { measured, explained, is_wanted: is_on, rivals }))
+    let paths = match options.explain.take() {
+        Some(explained) => Paths::Found(explained),
+        None if options.explain.is_on() => Paths::Missing,
+        None if rivals.is_empty() => return Ok(measured),
+        None => Paths::Unwanted,
+    };
+    Ok(Box::new(Recorded { measured, paths, rivals }))
 }
 
-/// Adds the paths of the deliveries to the measurements of a run.
-pub fn with_paths(measured: Box<dyn Measured>, explained: Explained) -> Box<dyn Measured> {
-    let rivals = Vec::new();
-    Box::new(Together { measured, explained: Some(explained), is_wanted: true, rivals })
-}
-
-/// The measurements of a family, with what the network recorded besides.
+/// The paths of the deliveries of a run.
 #[derive(Debug)]
-struct Together {
-    measured: Box<dyn Measured>,
-    /// The paths of the deliveries, if there are any to explain.
-    explained: Option<Explained>,
-    /// Whether paths are wanted.
-    is_wanted: bool,
-    rivals: Vec<RivalStats>,
+pub(crate) enum Paths {
+    Unwanted,
+    /// The run had no delivery to explain.
+    Missing,
+    Found(Explained),
 }
 
-impl Measured for Together {
+/// The measurements of a family, with the records of the network.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) measured: Box<dyn Measured>,
+    pub(crate) paths: Paths,
+    pub(crate) rivals: Vec<RivalStats>,
+}
+
+impl Measured for Recorded {
     fn setting(&self) -> (&Point, &Hosts) {
         self.measured.setting()
     }
 
     fn outcome(&self) -> Outcome {
         let outcome = self.measured.outcome().beside(&self.rivals);
-        match &self.explained {
-            Some(explained) => outcome.explained(explained),
-            None if self.is_wanted => {
-                outcome.without(PATHS, Some("there are no deliveries to explain".to_owned()))
-            }
-            None => outcome,
+        match &self.paths {
+            Paths::Found(explained) => outcome.explained(explained),
+            Paths::Missing => outcome.without(PATHS, Some("there are no deliveries to explain".to_owned())),
+            Paths::Unwanted => outcome,
         }
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
         let mut tables = self.measured.tables(outcome);
-        tables.extend(self.explained.iter().map(Explained::table));
+        tables.extend(self.explained().map(Explained::table));
         tables
     }
 
     fn explained(&self) -> Option<&Explained> {
-        self.explained.as_ref()
+        match &self.paths {
+            Paths::Found(explained) => Some(explained),
+            Paths::Missing | Paths::Unwanted => None,
+        }
     }
 
     fn broken(&self) -> Vec<Broken> {
@@ -332,7 +326,7 @@ pub fn run_all<W: Watch>(
                 }
             };
             // A protocol of somebody else may panic. The panic has written its place and message.
-            let done = catch_unwind(AssertUnwindSafe(|| run_seen(point, options, seen)));
+            let done = catch_unwind(AssertUnwindSafe(|| run(point, options, seen)));
             let done = done.unwrap_or_else(|_| {
                 let text = format!(
                     "the protocol or the simulator has panicked with seed {}; RUST_BACKTRACE=1 shows the calls, and \

@@ -320,7 +320,7 @@ impl Case {
                 check_invariants: true,
                 ..RunOptions::new(threads, &self.inputs)
             };
-            let measured = run(&point, options, |progress| audit = progress.audit.unwrap_or(audit))?;
+            let measured = run(&point, options, |progress, _| audit = progress.audit.unwrap_or(audit))?;
             Ok((measured, audit))
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -176,7 +176,7 @@ pub(crate) fn run_one(options: &PointOptions) -> Result<ExitCode, String> {
     }
     let run_options = RunOptions::new(usize::from(options.threads), &loaded.inputs);
     let mut ended = None;
-    let measured = run_point(point, run_options, |progress| ended = progress.virtual_nanos)
+    let measured = run_point(point, run_options, |progress, _| ended = progress.virtual_nanos)
         .map_err(|error| format!("{}: run {}: {error}", loaded.source, point.name()))?;
     let result = measured.outcome().ended_at(ended);
     let record = PointRecord {
