@@ -212,6 +212,11 @@ impl Rows {
         self.columns.iter().find(|(known, _)| known == name)?.1.cells()
     }
 
+    /// Returns true if there is a column with this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|(known, _)| known == name)
+    }
+
     pub fn write(&self, to: impl Write + Send) -> ParquetResult<()> {
         let field = |(name, column): &(String, Column)| {
             let is_optional = column.present.is_some();
@@ -239,6 +244,16 @@ impl Rows {
         }
         group.close()?;
         writer.close().map(drop)
+    }
+
+    /// Returns true if a Parquet file has a column with this name.
+    pub(crate) fn has_column(path: &Path, name: &str) -> Result<bool, String> {
+        let names = || -> ParquetResult<bool> {
+            let file = SerializedFileReader::new(file::open(path)?)?;
+            let schema = file.metadata().file_metadata().schema_descr();
+            Ok(schema.columns().iter().any(|column| column.name() == name))
+        };
+        names().map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Reads columns of a Parquet file, one row group after the other.

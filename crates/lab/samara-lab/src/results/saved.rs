@@ -54,6 +54,16 @@ impl Tables {
         }
     }
 
+    /// Returns true if there are deliveries by slot. They include those that never arrived, and a node
+    /// is done with a slot when it has all of them.
+    fn has_slots(&self) -> Result<bool, String> {
+        match self {
+            Self::Directory(_) if !self.has("deliveries") => Ok(false),
+            Self::Directory(path) => Rows::has_column(&path.join("deliveries.parquet"), "slot"),
+            Self::Memory(tables) => Ok(tables.get("deliveries").is_some_and(|rows| rows.has("slot"))),
+        }
+    }
+
     fn read(
         &self,
         name: &str,
@@ -81,12 +91,6 @@ pub struct SavedRun {
 }
 
 impl SavedRun {
-    /// Returns true for a run with blocks of columns. Only its deliveries have slots, and include
-    /// columns that never arrived.
-    fn has_columns(&self) -> bool {
-        self.parameters.contains_key("blobs")
-    }
-
     /// Returns the key that runs with different seeds share.
     pub fn key(&self) -> String {
         key(&self.name, &self.parameters)
@@ -168,11 +172,10 @@ impl Saved {
         }
     }
 
-    /// Returns the delivery latency of messages, columns or transactions over all seeds of a run;
-    /// `None` without a table.
+    /// Returns the delivery latency over all seeds of a run; `None` without a table.
     pub fn delivery_latency(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
-            if run.has_columns() && tables.has("deliveries") {
+            if tables.has_slots()? {
                 let mut times = Vec::new();
                 tables.read("deliveries", &["delivery_latency_ms"], |rows| {
                     times.extend(rows.cells("delivery_latency_ms")?.map(Option::<&f64>::copied));
@@ -200,10 +203,10 @@ impl Saved {
     /// Returns the time to custody over all seeds and slots of a run; `None` without a table.
     pub fn time_to_custody(&self, run: &SavedRun) -> Result<Option<Curve>, String> {
         self.pooled(run, |tables| {
-            if !run.has_columns() || !tables.has("deliveries") {
+            if !tables.has_slots()? {
                 return Ok(None);
             }
-            // The last column of each node and slot; `None` if a column never arrived.
+            // The last delivery of each node and slot; `None` if one never arrived.
             let mut last: BTreeMap<(u32, u32), Option<f64>> = BTreeMap::new();
             tables.read("deliveries", &["node", "slot", "delivery_latency_ms"], |rows| {
                 let pairs = rows.cells::<u32>("node")?.flatten().zip(rows.cells::<u32>("slot")?.flatten());
