@@ -21,19 +21,29 @@ use crate::go_program::{GoProgram, Release};
 /// Maximum time for any step; a step that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(150);
 
+/// A scenario with this name, number of nodes, rate in Mbit/s, and further keys. All nodes are
+/// connected.
+macro_rules! connected {
+    ($name:literal, $nodes:literal, $mbps:literal, $more:literal) => {
+        concat!(
+            "[scenario]\nname = \"",
+            $name,
+            "\"\ntitle = \"A network\"\n[network]\nnodes = ",
+            $nodes,
+            "\nlatency = \"10 ms\"\nbandwidth = \"",
+            $mbps,
+            " Mbit/s\"\n[network.topology]\nkind = \"full-mesh\"\n",
+            $more
+        )
+    };
+}
+
 /// Six nodes, all connected; the publisher of blocks is node 0.
-const COLUMNS: &str = r#"
-[scenario]
-name = "mixed"
-title = "Blocks"
-[network]
-nodes = 6
-latency = "10 ms"
-uplink = "20 Mbit/s"
-downlink = "20 Mbit/s"
-[network.topology]
-kind = "full-mesh"
-[protocol]
+const COLUMNS: &str = connected!(
+    "mixed",
+    "6",
+    "20",
+    r#"[protocol]
 preset = "ethereum"
 withdraw = false
 schedule_publish = { kind = "interleaved" }
@@ -46,21 +56,15 @@ slots = 2
 slot_interval = "1 s"
 warm_up = "5 s"
 deadline = "30 s"
-"#;
+"#
+);
 
 /// Eight nodes; any 16 of 64 pieces restore the payload.
-const PIECES: &str = r#"
-[scenario]
-name = "pieces"
-title = "A payload"
-[network]
-nodes = 8
-latency = "10 ms"
-uplink = "10 Mbit/s"
-downlink = "10 Mbit/s"
-[network.topology]
-kind = "full-mesh"
-[protocol]
+const PIECES: &str = connected!(
+    "pieces",
+    "8",
+    "10",
+    r#"[protocol]
 preset = "go-libp2p-pubsub"
 dispatch = "node"
 withdraw = true
@@ -73,21 +77,15 @@ deadline = "60 s"
 [columns.pieces]
 size = "8 KiB"
 parity = 48
-"#;
+"#
+);
 
 /// Six nodes; half of the four blobs are in a mempool, and one in none.
-const CELLS: &str = r#"
-[scenario]
-name = "cells"
-title = "Cells"
-[network]
-nodes = 6
-latency = "10 ms"
-uplink = "20 Mbit/s"
-downlink = "20 Mbit/s"
-[network.topology]
-kind = "full-mesh"
-[protocol]
+const CELLS: &str = connected!(
+    "cells",
+    "6",
+    "20",
+    r#"[protocol]
 preset = "ethereum"
 version = "1.3"
 [columns]
@@ -103,7 +101,8 @@ deadline = "60 s"
 [columns.cells]
 hits = "50 %"
 private = "50 %"
-"#;
+"#
+);
 
 /// A group whose member 1 crashes and starts again.
 const GROUP: &str = r#"
@@ -129,18 +128,11 @@ nodes = [1]
 "#;
 
 /// Every node publishes.
-const MESSAGES: &str = r#"
-[scenario]
-name = "mixed"
-title = "Messages"
-[network]
-nodes = 6
-latency = "10 ms"
-uplink = "20 Mbit/s"
-downlink = "20 Mbit/s"
-[network.topology]
-kind = "full-mesh"
-[protocol]
+const MESSAGES: &str = connected!(
+    "mixed",
+    "6",
+    "20",
+    r#"[protocol]
 preset = "go-libp2p-pubsub"
 heartbeat = "500 ms"
 degree = 3
@@ -155,21 +147,15 @@ size = "1 KiB"
 warm_up = "3 s"
 duration = "2 s"
 cool_down = "30 s"
-"#;
+"#
+);
 
 /// 20 transactions at five pools, all connected.
-const POOLS: &str = r#"
-[scenario]
-name = "pools"
-title = "Transactions"
-[network]
-nodes = 5
-latency = "10 ms"
-uplink = "50 Mbit/s"
-downlink = "50 Mbit/s"
-[network.topology]
-kind = "full-mesh"
-[transport.connection]
+const POOLS: &str = connected!(
+    "pools",
+    "5",
+    "50",
+    r#"[transport.connection]
 send_rate = "0 bit/s"
 receive_rate = "0 bit/s"
 [protocol]
@@ -182,7 +168,8 @@ warm_up = "1 s"
 duration = "2 s"
 cool_down = "30 s"
 block_interval = "1500 ms"
-"#;
+"#
+);
 
 /// A team whose nodes have half a processor each, with rounds for hours.
 const TEAM: &str = r#"
