@@ -103,7 +103,7 @@ const TARGETS: &[Target] = &[
     Target { name: "mix-services", check: mix::services, seeds: mix::services_seeds },
     Target { name: "mix-announcements", check: mix::announcements, seeds: mix::announcements_seeds },
     Target { name: "mix-submissions", check: mix::submissions, seeds: mix::submissions_seeds },
-    Target { name: "emulation-packet", check: samara_emulation::fuzz_packet, seeds: net::packet_seeds },
+    Target { name: "emulation-packet", check: net::packet, seeds: net::packet_seeds },
     Target {
         name: "dashboard-request",
         check: samara_dashboard::fuzz_request,

@@ -1,5 +1,28 @@
 //! Packets of emulated links, and requests to the dashboard.
 
+use samara_emulation::{Subnets, route, translate};
+
+/// A packet is refused, or arrives from one host at another with its length and with the sum of its
+/// words, so that checksums stay valid.
+pub(crate) fn packet(bytes: &[u8]) {
+    const HOSTS: u32 = 100;
+    let Some(subnets) = Subnets::candidates().next() else { return };
+    let Ok(found) = route(bytes, &subnets, HOSTS) else { return };
+    assert!(found.from.max(found.to) < HOSTS);
+    let mut packet = bytes.to_vec();
+    translate(&mut packet, &subnets, found);
+    assert_eq!(packet.len(), bytes.len());
+    assert_eq!(packet[12..16], subnets.dial_address(found.to, found.from).octets());
+    assert_eq!(packet[16..20], subnets.bind_address(found.to).octets());
+    // Sums of one's complement are remainders.
+    let sum = |packet: &[u8]| {
+        let words =
+            packet.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
+        words.sum::<u64>() % 0xffff
+    };
+    assert_eq!(sum(&packet), sum(bytes));
+}
+
 /// IPv4 packets of host 1 to host 2: UDP, and an ICMP error that quotes one.
 pub(crate) fn packet_seeds() -> Vec<Vec<u8>> {
     let packet = |protocol: u8, source: [u8; 4], destination: [u8; 4], body: &[u8]| {

@@ -15,6 +15,7 @@ mod error;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only the relay reads packets"))]
+#[cfg_attr(not(feature = "fuzzing"), allow(unreachable_pub, reason = "a fuzz target calls it"))]
 mod packet;
 mod subnets;
 
@@ -30,7 +31,7 @@ pub use linux::{
 };
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub use packet::fuzz_packet;
+pub use packet::{Refused, Route, route, translate};
 pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 
