@@ -91,42 +91,46 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
 }
 
-/// The start of a message of the TOML parser, and the message with a remedy.
-const SYNTAX: [(&str, &str); 14] = [
-    ("unclosed table", "expected `[section]`; add the closing bracket"),
-    ("unclosed array table", "expected `[[section]]`; add the closing brackets"),
-    ("unclosed array", UNCLOSED_LIST),
-    ("missing comma between array", UNCLOSED_LIST),
-    ("unclosed inline table", UNCLOSED_TABLE),
-    ("missing comma between inline", UNCLOSED_TABLE),
-    ("missing key for inline table", UNCLOSED_TABLE),
+/// Ends of TOML whose absence is a common slip, each with the message about it.
+const ENDS: [(&str, &str); 3] = [
     (
-        "invalid basic string",
-        "expected a text in quotation marks, such as \"20 Mbit/s\"; add the closing one",
+        "]",
+        "a list is not closed before or in this line; add the missing `]`, or the comma between two elements",
     ),
-    ("key with no value", KEY_AND_VALUE),
-    ("invalid key-value pair", KEY_AND_VALUE),
-    ("string values must be quoted", VALUE),
-    ("invalid boolean", VALUE),
-    ("unexpected leading zero", "expected a number without a leading zero; remove the zero"),
     (
-        "unexpected key or value",
-        "expected the end of the line after the value; numbers have no comma, and texts need quotation marks",
+        "}",
+        "a table in braces is not closed before or in this line; add the missing `}`, or the comma between two keys",
     ),
+    ("\"", "a text is not closed in this line, such as \"20 Mbit/s\"; add the quotation mark"),
 ];
-const UNCLOSED_LIST: &str =
-    "a list is not closed before or in this line; add the missing `]`, or the comma between two elements";
-const UNCLOSED_TABLE: &str = "a table in braces is not closed before or in this line; add the missing `}`, or the comma between two keys";
-const KEY_AND_VALUE: &str = "expected `[section]` or `key = value`, such as nodes = 200";
-const VALUE: &str = "expected a number, true, false, or a text in quotation marks, such as \"20 Mbit/s\"";
+
+const KEY_AND_VALUE: &str = "`[section]` or `key = value`, such as nodes = 200";
+const VALUE: &str = "a number, true, false, or a text in quotation marks, such as \"20 Mbit/s\"";
 
 /// Describes text that is not TOML, with a remedy.
 fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
-    let span = error.span().unwrap_or_default();
-    let message = match SYNTAX.iter().find(|(start, _)| error.message().starts_with(start)) {
+    let start = error.span().unwrap_or_default().start;
+    let before = &text[..start];
+    // Behind an element of a list, and for a text at the end of the line.
+    let is_place = |end: &str| match end {
+        "\"" => text[start..].lines().next().unwrap_or_default().is_empty(),
+        _ => !before.trim_end().ends_with([',', '[', '{']),
+    };
+    let lacks = |end: &str| {
+        let around = ["", "]", "}"].into_iter();
+        is_place(end)
+            && around.map(|outer| format!("{before}{end}{outer}")).any(|text| DeTable::parse(&text).is_ok())
+    };
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let message = match ENDS.iter().find(|(end, _)| lacks(end)) {
+        _ if error.message() == "duplicate key" => duplicate_key(text, start),
+        Some(("]", _)) if line.starts_with('[') => "expected `[section]`; add the closing bracket".to_owned(),
         Some((_, message)) => (*message).to_owned(),
-        None if error.message() == "duplicate key" => duplicate_key(text, span.start),
-        None => format!("{}; expected TOML", error.message()),
+        None => format!(
+            "{}; expected {}",
+            error.message(),
+            if line.contains('=') { VALUE } else { KEY_AND_VALUE }
+        ),
     };
     Problem { key: None, line: error.span().map(|span| line_at(text, span.start)), message }
 }

@@ -33,3 +33,29 @@ fn invalid_toml_is_reported_with_its_line() {
     let problem = parse::<toml::Table>("a = 1\nb = = 2\n").unwrap_err();
     assert_eq!((problem.key, problem.line), (None, Some(2)));
 }
+
+/// The message of the parser stays where nothing better is known.
+#[test]
+fn slips_of_syntax_have_a_remedy() {
+    for (text, line, expected) in [
+        ("a = 1\n[network\nnodes = 5\n", 2, "expected `[section]`; add the closing bracket"),
+        ("a = [1, 2\n[network]\n", 2, "a list is not closed before or in this line"),
+        ("a = [1, 2", 1, "a list is not closed before or in this line"),
+        ("a = [\"x\" \"y\"]\n", 1, "or the comma between two elements"),
+        ("a = [{ b = 1", 1, "or the comma between two keys"),
+        ("a = { b = 1\n[network]\n", 2, "a table in braces is not closed before or in this line"),
+        ("a = { b = 1 c = 2 }\n", 1, "or the comma between two keys"),
+        ("a = \"text\nb = 1\n", 1, "a text is not closed in this line"),
+        ("a = \"te\\qxt\"\n", 1, "escape"),
+        ("a = 20 Mbit/s\n", 1, "a number, true, false, or a text in quotation marks, such as \"20 Mbit/s\""),
+        ("a = [1, x]\n", 1, "or a text in quotation marks"),
+        ("nodes\n", 1, "expected `[section]` or `key = value`"),
+        ("nodes 5\n", 1, "expected `[section]` or `key = value`"),
+        ("a = 05\n", 1, "leading zero"),
+        ("a = 1,\n", 1, "expected newline"),
+    ] {
+        let problem = parse::<toml::Table>(text).unwrap_err();
+        assert!(problem.message.contains(expected), "{text:?}: {}", problem.message);
+        assert_eq!(problem.line, Some(line), "{text:?}: {}", problem.message);
+    }
+}
