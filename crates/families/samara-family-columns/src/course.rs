@@ -200,7 +200,7 @@ pub(crate) fn runs(scenario: &Scenario) -> Runs {
 
 /// An engine over which segments spread, as a scenario configures it.
 trait Planned: Spreading {
-    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem>;
+    fn plan(plan: &Plan<'_>) -> Planning<Self>;
 
     /// Returns the encoding of frames without the segments in them.
     fn codec() -> impl FrameCodec<Self::Frame> + 'static;
@@ -216,9 +216,9 @@ struct Planning<E: Spreading> {
 }
 
 impl Planned for GossipSub {
-    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+    fn plan(plan: &Plan<'_>) -> Planning<Self> {
         let (scenario, workload) = (plan.scenario, plan.scenario.part::<Columns>());
-        let software = Software::new(plan)?;
+        let software = Software::new(plan);
         let blocks = Arc::new(Blocks::<Message>::new(&workload.layout(), plan.payload_seed()));
         let schedule = software.current.publisher.schedule_publish.clone();
         let frame_bytes = least_frame_bytes(workload, &blocks);
@@ -259,7 +259,7 @@ impl Planned for GossipSub {
             }
             (gossip, outbox)
         };
-        Ok(Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes })
+        Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes }
     }
 
     fn codec() -> impl FrameCodec<RpcFrame> + 'static {
@@ -268,10 +268,10 @@ impl Planned for GossipSub {
 }
 
 impl Planned for Forest {
-    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+    fn plan(plan: &Plan<'_>) -> Planning<Self> {
         let config = Arc::new(baselines::plumtree(plan.scenario.part(), true));
         let common = config.common.clone();
-        Ok(baseline(plan, common, move |host| Self::new(Arc::clone(&config), identity_of(host))))
+        baseline(plan, common, move |host| Self::new(Arc::clone(&config), identity_of(host)))
     }
 
     fn codec() -> impl FrameCodec<PlumtreeFrame> + 'static {
@@ -280,11 +280,11 @@ impl Planned for Forest {
 }
 
 impl Planned for PubSub {
-    fn plan(plan: &Plan<'_>) -> Result<Planning<Self>, Problem> {
+    fn plan(plan: &Plan<'_>) -> Planning<Self> {
         let sending = baselines::baseline_sending(plan.scenario).unwrap_or_default();
         let config = Arc::new(baselines::pubsub(&sending, true));
         let common = config.common.clone();
-        Ok(baseline(plan, common, move |host| Self::floodsub(Arc::clone(&config), identity_of(host))))
+        baseline(plan, common, move |host| Self::floodsub(Arc::clone(&config), identity_of(host)))
     }
 
     fn codec() -> impl FrameCodec<samara_baselines::RpcFrame> + 'static {
@@ -403,7 +403,7 @@ pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<
 }
 
 impl Software {
-    fn new(plan: &Plan<'_>) -> Result<Self, Problem> {
+    fn new(plan: &Plan<'_>) -> Self {
         let (workload, parameters) = (plan.scenario.part::<Columns>(), plan.scenario.part::<Parameters>());
         let graph = plan.network().graph;
         let observer = workload.observer.then_some(graph.nodes);
@@ -427,13 +427,10 @@ impl Software {
             observers: observer.map(identity_of).into_iter().collect(),
             ..parameters.build(handle)
         };
-        for config in [&config, &publisher] {
-            config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
-        }
         let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
         let old = Configs { node: config.into(), publisher: publisher.into(), observer: observer.into() };
         if workload.cells.is_none() {
-            return Ok(Self { current: old.clone(), deployed: old.clone(), old });
+            return Self { current: old.clone(), deployed: old.clone(), old };
         }
         let exchange = parameters.parts.clone();
         let partial = PartialConfig { exchange, ..PartialConfig::new(FormatHook::new(cell_format())) };
@@ -452,7 +449,7 @@ impl Software {
             config.sending.dispatch = Dispatch::default();
             config
         });
-        Ok(Self { current, old, deployed })
+        Self { current, old, deployed }
     }
 }
 
@@ -491,7 +488,7 @@ impl<E: Planned> Experiment for Publishing<E> {
         let duties = Duties::of(workload, nodes);
         let mut custody = network.custody.to_vec();
         custody.extend(duties.observer.map(|_| (0..workload.segments()).collect()));
-        let Planning { blocks, engine, schedule, frame_bytes } = E::plan(plan)?;
+        let Planning { blocks, engine, schedule, frame_bytes } = E::plan(plan);
         let mut measured = ColumnsMeasured::new(network.point, network.hosts, &custody, frame_bytes);
         measured.set_curve(&network.graph.edges);
         let repair = workload.repair.as_ref().map(|repair| {

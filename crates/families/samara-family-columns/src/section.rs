@@ -626,7 +626,7 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
         checks.wrong("columns.blob_size", message);
     }
     let limit = match scenario.find::<Parameters>() {
-        Some(parameters) => parameters.build(None).max_message_bytes as u64,
+        Some(parameters) => parameters.config.max_message_bytes as u64,
         None => BASELINE_MESSAGE_MAX,
     };
     let parity = workload.pieces.as_ref().filter(|pieces| pieces.parity > 0);

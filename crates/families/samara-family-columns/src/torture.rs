@@ -211,7 +211,7 @@ fn late_slots(measured: &ColumnsMeasured) -> Vec<u32> {
     else {
         return Vec::new();
     };
-    let remembered = parameters.build(None).heartbeat_interval.as_nanos() as u64 * GROUP_TTL_HEARTBEATS;
+    let remembered = parameters.config.heartbeat_interval.as_nanos() as u64 * GROUP_TTL_HEARTBEATS;
     let is_late = |delivery: &Delivery| {
         let published = measured.published[delivery.slot as usize];
         delivery.delivered() && 2 * delivery.at.saturating_sub(published) > remembered

@@ -181,7 +181,7 @@ pub(crate) fn runs(scenario: &Scenario) -> Runs {
 /// A protocol of the members of a stream.
 trait Planned: Member {
     /// Returns the members, and the least bytes of a message's frame.
-    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem>;
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> (Members<Self>, u32);
 
     fn codec() -> FramesCodec<Self::Engine>;
 
@@ -192,7 +192,7 @@ trait Planned: Member {
 type Members<M> = NodeFactory<Host<M>>;
 
 impl Planned for GossipMember {
-    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> (Members<Self>, u32) {
         let (scenario, network) = (plan.scenario, plan.network());
         let signed = scenario.part::<Messages>().signed;
         let stream = Arc::new(GossipStream::new(&messages.publishers, &messages.sizes, signed));
@@ -207,7 +207,6 @@ impl Planned for GossipMember {
                 Authenticity { policy: SignaturePolicy::StrictSign, ..Authenticity::unsigned() };
             config.message_id = MessageIdFn::FromSeqno;
         }
-        config.validate().map_err(|error| ("protocol".to_owned(), error.to_string()))?;
         // The bounds assume the smallest message.
         let smallest = stream.messages.iter().min_by_key(|message| message.data.len());
         let frame = RpcFrame::new(Rpc { publish: smallest.cloned().into_iter().collect(), ..Rpc::default() });
@@ -222,7 +221,7 @@ impl Planned for GossipMember {
             let (validation, stalls) = (validation[host as usize], Stalls::new(stalled, host, seed));
             (Host::new(GossipMember::new(gossip, Arc::clone(&stream), validation, stalls)), outbox)
         };
-        Ok((Arc::new(members), frame.encoded_len() as u32))
+        (Arc::new(members), frame.encoded_len() as u32)
     }
 
     fn codec() -> FramesCodec<GossipSub> {
@@ -235,12 +234,12 @@ impl Planned for GossipMember {
 }
 
 impl Planned for BaselineMember<Plumtree> {
-    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> (Members<Self>, u32) {
         let config = Arc::new(baselines::plumtree(plan.scenario.part(), false));
         let sending = config.common.clone();
-        Ok(baseline(messages, &sending, move |host, topic| {
+        baseline(messages, &sending, move |host, topic| {
             Plumtree::new(Arc::clone(&config), identity_of(host), topic)
-        }))
+        })
     }
 
     fn codec() -> FramesCodec<Plumtree> {
@@ -253,16 +252,16 @@ impl Planned for BaselineMember<Plumtree> {
 }
 
 impl Planned for BaselineMember<PubSub> {
-    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> Result<(Members<Self>, u32), Problem> {
+    fn plan(plan: &experiment::Plan<'_>, messages: &Plan) -> (Members<Self>, u32) {
         let sending = plan.scenario.find::<FloodParameters>().cloned().unwrap_or_default();
         let config = Arc::new(baselines::pubsub(&sending, false));
         let is_random = plan.scenario.selected.protocol() == RANDOMSUB;
         let size = is_random.then_some(plan.nodes() as usize);
         let sending = config.common.clone();
-        Ok(baseline(messages, &sending, move |host, _| match size {
+        baseline(messages, &sending, move |host, _| match size {
             Some(size) => PubSub::randomsub(Arc::clone(&config), identity_of(host), size),
             None => PubSub::floodsub(Arc::clone(&config), identity_of(host)),
-        }))
+        })
     }
 
     fn codec() -> FramesCodec<PubSub> {
@@ -314,7 +313,7 @@ impl<M: Planned> Experiment for Streaming<M> {
         let (scenario, network) = (plan.scenario, plan.network());
         let messages =
             Plan::of(scenario, network.inputs, plan.seed).map_err(|error| ("messages".to_owned(), error))?;
-        let (members, frame_bytes) = M::plan(plan, &messages)?;
+        let (members, frame_bytes) = M::plan(plan, &messages);
         let measured =
             MessagesMeasured::new(network.point, network.hosts, (network.graph, &messages), frame_bytes);
         let Messages { warm_up, cool_down, .. } = scenario.part();

@@ -135,7 +135,7 @@ impl Messages {
 
 fn largest(scenario: &Scenario) -> u64 {
     let parameters = scenario.find::<Parameters>().cloned().unwrap_or_default();
-    parameters.build(None).max_message_bytes as u64
+    parameters.config.max_message_bytes as u64
 }
 
 /// Reads the file of messages, and sets the rate and the duration accordingly.

@@ -80,7 +80,7 @@ pub fn survives_changed_meshes(scenario: &Scenario) -> bool {
     let changes = |fault: &Fault| matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish);
     let gossipsub = scenario.find::<Parameters>();
     !scenario.faults.iter().any(changes)
-        || gossipsub.is_none_or(|parameters| parameters.build(None).gossip_to_pruned)
+        || gossipsub.is_none_or(|parameters| parameters.config.gossip_to_pruned)
 }
 
 /// Returns true if nodes still have what they announced when the request for it comes, although links
@@ -94,7 +94,7 @@ fn answers_after_cuts(scenario: &Scenario) -> bool {
     // One may begin before the attempt after another.
     let cut = Duration::from_nanos(lengths.sum());
     let Some(parameters) = scenario.find::<Parameters>().filter(|_| !cut.is_zero()) else { return true };
-    let config = parameters.build(None);
+    let config = &parameters.config;
     let kept = config.heartbeat_interval * (config.history_length as u32 - 1);
     2 * cut + trip(scenario) * 4 + Duration::from_secs(1) < kept
 }
@@ -103,7 +103,7 @@ fn answers_after_cuts(scenario: &Scenario) -> bool {
 /// misbehaviour, as in go-libp2p-pubsub. A peer that adds to its mesh learns within two trips whether it
 /// was added, and removes peers at its heartbeat.
 fn grafts_between_heartbeats(scenario: &Scenario) -> bool {
-    let heartbeat = |parameters: &Parameters| parameters.build(None).heartbeat_interval;
+    let heartbeat = |parameters: &Parameters| parameters.config.heartbeat_interval;
     scenario.find::<Parameters>().is_none_or(|parameters| heartbeat(parameters) > 2 * trip(scenario))
 }
 
@@ -111,8 +111,7 @@ fn grafts_between_heartbeats(scenario: &Scenario) -> bool {
 /// there.
 pub fn survives_cuts(scenario: &Scenario) -> bool {
     let parameters = scenario.find::<Parameters>();
-    parameters.is_none_or(|parameters| parameters.build(None).spread.is_none())
-        || answers_after_cuts(scenario)
+    parameters.is_none_or(|parameters| parameters.config.spread.is_none()) || answers_after_cuts(scenario)
 }
 
 /// Returns the time of the longest way from one node to another.
@@ -137,7 +136,7 @@ const UNDER_WAY_NANOS: u64 = 10_000_000_000;
 pub fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
     let heartbeat = scenario
         .find::<Parameters>()
-        .map_or(Duration::ZERO, |parameters| parameters.build(None).heartbeat_interval);
+        .map_or(Duration::ZERO, |parameters| parameters.config.heartbeat_interval);
     let network = &scenario.network;
     // A handshake of four round trips, the topics, and GRAFTs.
     let mut settled = 2 * heartbeat + 12 * trip(scenario) + Duration::from_secs(1);
