@@ -34,7 +34,11 @@ pub static FAMILY: FamilySpec = FamilySpec {
         Some(Span::from_nanos(transactions.end_nanos().saturating_add(transactions.cool_down.nanos())))
     },
     check,
-    remedies: &[("pool.rate", "expected a number", "the number of transactions per second, such as 50")],
+    remedies: &[
+        ("pool.rate", "expected a number", "the number of transactions per second, such as 50"),
+        ("transactions", "unknown key", "did you mean `pool`?"),
+        ("mempool", "unknown key", "did you mean `pool`?"),
+    ],
     scenarios: samara_scenario::scenarios! {
         "cat" "615 s",
         "cat-adr" "170 s",
@@ -257,7 +261,7 @@ const DELIVERIES_MAX: f64 = 1e11;
 
 fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
     let (transactions, cat): (&Transactions, &Parameters) = (scenario.part(), scenario.part());
-    let largest = config(scenario).pool.max_tx_bytes as u64;
+    let largest = cat.config.pool.max_tx_bytes as u64;
     checks.sizes("pool.size", transactions.size, HEADER_BYTES as u64, largest);
     checks.range("pool.priorities", transactions.priorities, 1, u32::MAX);
     let Transactions { warm_up, duration, cool_down, .. } = transactions;

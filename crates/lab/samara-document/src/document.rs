@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::value::MapDeserializer;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, Visitor,
@@ -20,7 +20,7 @@ use crate::text::{bounded, shortened};
 /// Maximum number of problems that an error shows.
 const PROBLEMS_MAX: usize = 50;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// The dotted key that causes the problem, if there is one.
     pub key: Option<String>,
@@ -88,7 +88,7 @@ impl std::error::Error for ScenarioError {}
 /// Reads a document into a type.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let table = text.parse::<toml::Table>().map_err(|error| syntax_problem(text, &error))?;
-    from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
+    from_table(&table).map_err(|error| Problem::at(text, &error.key, error.message))
 }
 
 /// Ends of TOML whose absence is a common slip, each with the message about it.
@@ -156,24 +156,13 @@ fn duplicate_key(text: &str, offset: usize) -> String {
 }
 
 /// Reads a table into a type.
-///
-/// # Errors
-/// The dotted key (empty for the whole table), and the problem with its value.
-pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, (String, String)> {
-    from_value(&toml::Value::Table(table.clone()))
+pub fn from_table<T: DeserializeOwned>(table: &toml::Table) -> Result<T, Mismatch> {
+    T::deserialize(MapAccessDeserializer::new(Entries::of(table)))
 }
 
 /// Reads a value into a type.
-///
-/// # Errors
-/// The dotted key below the value (empty for the value itself), and the problem there.
-pub fn from_value<T: DeserializeOwned>(value: &toml::Value) -> Result<T, (String, String)> {
-    T::deserialize(Reader(value)).map_err(|error| (error.key, error.message))
-}
-
-/// The message for a key that is not one of the known keys.
-pub fn unknown_key(found: &str, known: &[&str]) -> String {
-    Mismatch::unknown(&format!("unknown key `{found}`"), found, known).message
+pub fn from_value<T: DeserializeOwned>(value: &toml::Value) -> Result<T, Mismatch> {
+    T::deserialize(Reader(value))
 }
 
 /// The line of a document that sets a dotted key, counted from 1. If none does, the line of the
@@ -211,29 +200,35 @@ fn offset_in_value(value: &DeValue<'_>, key: &str) -> Option<usize> {
 }
 
 /// Words of the field, each with the key that has another name for the same thing.
-const MEANT: [(&str, &str); 10] = [
+const MEANT: [(&str, &str); 5] = [
     ("validators", "nodes"),
     ("peers", "nodes"),
     ("hosts", "nodes"),
     ("delay", "latency"),
     ("rtt", "latency"),
-    ("gossipsub", "protocol"),
-    ("cat", "protocol"),
-    ("ring", "protocol"),
-    ("transactions", "pool"),
-    ("mempool", "pool"),
 ];
 
+/// A value that a type cannot be read from.
 #[derive(Debug)]
-struct Mismatch {
-    /// The dotted key below the value that is read, with the indices of lists.
-    key: String,
-    message: String,
+pub struct Mismatch {
+    /// The dotted key below the value that is read, with the indices of lists; empty for the value
+    /// itself.
+    pub key: String,
+    /// The value that was found, and those that are allowed.
+    pub message: String,
+    /// The last part of a key that is unknown and resembles no known one.
+    pub stray: Option<String>,
 }
 
 impl Mismatch {
-    fn of(message: String) -> Self {
-        Self { key: String::new(), message }
+    /// A problem with the whole value.
+    pub fn of(message: String) -> Self {
+        Self { key: String::new(), message, stray: None }
+    }
+
+    /// A `key` that is not one of the `known` ones.
+    pub fn of_key(key: &str, known: &[&str]) -> Self {
+        Self::unknown(&format!("unknown key `{key}`"), key, known)
     }
 
     fn new(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -241,7 +236,8 @@ impl Mismatch {
     }
 
     /// Returns the mismatch relative to the table or list around its value.
-    fn below(self, key: impl fmt::Display) -> Self {
+    #[must_use]
+    pub fn below(self, key: impl fmt::Display) -> Self {
         let key = if self.key.is_empty() { key.to_string() } else { format!("{key}.{}", self.key) };
         Self { key, ..self }
     }
@@ -258,8 +254,9 @@ impl Mismatch {
     fn unknown(problem: &str, word: &str, known: &[&str]) -> Self {
         let meant = MEANT.iter().find(|(used, name)| *used == word && known.contains(name));
         let hint = meant.map(|(_, name)| *name).or_else(|| closest(word, known.iter().copied()));
+        let stray = hint.is_none().then(|| word.to_owned());
         let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-        Self::of(format!("{problem}; expected {}{hint}", one_of(known)))
+        Self { stray, ..Self::of(format!("{problem}; expected {}{hint}", one_of(known))) }
     }
 }
 
@@ -301,11 +298,11 @@ impl de::Error for Mismatch {
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        Self::unknown(&format!("found `{found}`"), found, expected)
+        Self { stray: None, ..Self::unknown(&format!("found `{found}`"), found, expected) }
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        Self::of(unknown_key(found, expected))
+        Self::of_key(found, expected)
     }
 
     fn missing_field(key: &'static str) -> Self {

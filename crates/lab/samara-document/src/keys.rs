@@ -18,16 +18,14 @@ pub fn get<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
+pub fn get_mut<'a>(table: &'a mut toml::Table, key: &str) -> Option<&'a mut toml::Table> {
+    key.split('.').try_fold(table, |table, part| table.get_mut(part)?.as_table_mut())
+}
+
 /// Removes a dotted key from a table, if it exists.
 pub fn remove(table: &mut toml::Table, key: &str) {
-    let Some((parents, last)) = key.rsplit_once('.') else { return };
-    let mut current = Some(table);
-    for part in parents.split('.') {
-        current = current.and_then(|table| table.get_mut(part)?.as_table_mut());
-    }
-    if let Some(table) = current {
-        table.remove(last);
-    }
+    let table = key.rsplit_once('.').and_then(|(parents, last)| Some((get_mut(table, parents)?, last)));
+    table.map(|(table, last)| table.remove(last));
 }
 
 /// Parses a value of the command line: TOML if possible, a string otherwise.
@@ -39,7 +37,7 @@ pub fn parse_value(text: &str) -> toml::Value {
 
 /// Splits a dotted key into its parts, which may be quoted as in TOML
 /// (`run.0.set."protocol.withdraw"`).
-fn parts(key: &str) -> Result<Vec<String>, String> {
+pub fn parts(key: &str) -> Result<Vec<String>, String> {
     // Metrics contain dots, and a colon after the name of a run, so the rest is one key, in quotes
     // or not.
     if let Some(metric) = key.strip_prefix("expect.").filter(|metric| !metric.is_empty()) {

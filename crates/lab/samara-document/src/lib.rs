@@ -26,7 +26,7 @@ pub mod text;
 #[cfg(feature = "network")]
 pub mod topology;
 
-pub use document::{Problem, ScenarioError, from_table, from_value, line_of, parse, unknown_key};
+pub use document::{Mismatch, Problem, ScenarioError, from_table, from_value, line_of, parse};
 #[cfg(feature = "network")]
 pub use {
     graph::{GraphFile, unused_attributes},

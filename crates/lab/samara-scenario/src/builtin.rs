@@ -25,9 +25,7 @@ impl Builtin {
 
     /// Returns the section that selects the experiment.
     pub fn section(&self) -> &'static str {
-        let table = self.table();
-        let sections = family::all().into_iter().map(|family| family.section);
-        sections.into_iter().find(|section| table.contains_key(*section)).unwrap_or_default()
+        family::of(&self.table()).map_or("", |family| family.section)
     }
 }
 

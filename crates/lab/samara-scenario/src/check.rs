@@ -170,6 +170,9 @@ impl Checks<'_> {
 
     /// Adds to problems with values that nobody has set that these are defaults.
     fn name_defaults(&mut self, scenario: &Scenario, given: &toml::Table) {
+        if self.problems.is_empty() {
+            return;
+        }
         let (network, transport) = Default::default();
         let defaults =
             Scenario { network, transport, selected: scenario.selected.defaults(), ..scenario.clone() };

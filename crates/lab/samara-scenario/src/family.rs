@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use samara_document::keys::is_within;
-use samara_document::{Inputs, from_value};
+use samara_document::{Inputs, Mismatch, from_value};
 use samara_engine::outbox::Policies;
 use samara_engine::units::{Rate, Span};
 use samara_sim::Transport;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::check::Checks;
-use crate::{Builtin, FaultKind, Scenario, hints};
+use crate::{Builtin, FaultKind, Scenario};
 
 /// A table of a scenario whose type a family knows: the content of its section, or the parameters
 /// of a protocol.
@@ -55,9 +55,8 @@ impl Clone for Box<dyn Part> {
     }
 }
 
-/// A function that reads a part from its table. The error is the key below the table, and the
-/// message.
-type Read = fn(&toml::Value) -> Result<Box<dyn Part>, (String, String)>;
+/// A function that reads a part from its table.
+type Read = fn(&toml::Value) -> Result<Box<dyn Part>, Mismatch>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PartType {
@@ -297,34 +296,29 @@ pub fn has_added() -> bool {
     !FAMILIES.read().unwrap_or_else(PoisonError::into_inner).added.is_empty()
 }
 
+/// Returns the family whose section a scenario has, of several the first.
+pub(crate) fn of(table: &toml::Table) -> Option<&'static FamilySpec> {
+    all().into_iter().find(|family| table.contains_key(family.section))
+}
+
 /// Selects the family whose section a scenario has, and reads that section and `[protocol]`.
-///
-/// # Errors
-/// The dotted key (empty for the whole scenario), and the problem.
-pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> {
-    let families = all();
-    let sections = || {
-        let names: Vec<String> = families.iter().map(|family| format!("[{}]", family.section)).collect();
-        names.join(", ")
+pub(crate) fn select(table: &toml::Table) -> Result<Selected, Mismatch> {
+    let Some(family) = of(table) else {
+        let names: Vec<String> = all().iter().map(|family| format!("[{}]", family.section)).collect();
+        let message = format!("found no experiment; add one of the sections {}", names.join(", "));
+        return Err(Mismatch::of(message));
     };
-    let mut found = families.iter().copied().filter(|family| table.contains_key(family.section));
-    let Some(family) = found.next() else {
-        let message = format!("found no experiment; add one of the sections {}", sections());
-        return Err((String::new(), message));
-    };
-    if let Some(second) = found.next() {
+    let is_other = |other: &&FamilySpec| other.section != family.section && table.contains_key(other.section);
+    if let Some(second) = all().into_iter().find(is_other) {
         let message = format!(
             "found [{}] and [{}]; a scenario has one experiment, so remove one section",
             family.section, second.section
         );
-        return Err((second.section.to_owned(), message));
+        return Err(Mismatch::of(message).below(second.section));
     }
     let empty = toml::Value::Table(toml::Table::new());
-    let below = |section: &str, key: String| {
-        if key.is_empty() { section.to_owned() } else { format!("{section}.{key}") }
-    };
     let content = (family.content.read)(table.get(family.section).unwrap_or(&empty));
-    let content = content.map_err(|(key, message)| (below(family.section, key), message))?;
+    let content = content.map_err(|error| error.below(family.section))?;
     let mut parameters = table.get("protocol").unwrap_or(&empty).clone();
     let kind = parameters.as_table_mut().and_then(|table| table.remove("kind"));
     let protocol = match &kind {
@@ -334,23 +328,12 @@ pub(crate) fn select(table: &toml::Table) -> Result<Selected, (String, String)> 
     let Some(protocol) = protocol else {
         let kinds: Vec<String> =
             family.protocols.iter().map(|protocol| format!("\"{}\"", protocol.name)).collect();
-        let found = table.get("protocol").and_then(|protocol| protocol.get("kind"));
-        let found = found.map(toml::Value::to_string).unwrap_or_default();
-        let kind = kind.as_ref().and_then(toml::Value::as_str);
-        let remedy = kind.map(|kind| hints::of_kind(kind, family)).unwrap_or_default();
-        let message = format!(
-            "found {found}; expected {}, the protocols of [{}]{remedy}",
-            kinds.join(", "),
-            family.section
-        );
-        return Err(("protocol.kind".to_owned(), message));
+        let found = kind.map(|kind| kind.to_string()).unwrap_or_default();
+        let expected = kinds.join(", ");
+        let message = format!("found {found}; expected {expected}, the protocols of [{}]", family.section);
+        return Err(Mismatch::of(message).below("protocol.kind"));
     };
-    let parameters = (protocol.parameters.read)(&parameters).map_err(|(key, mut message)| {
-        if let (Some(preset), "preset") = (parameters.get("preset").and_then(toml::Value::as_str), &*key) {
-            message += &hints::of_preset(preset, family);
-        }
-        (below("protocol", key), message)
-    })?;
+    let parameters = (protocol.parameters.read)(&parameters).map_err(|error| error.below("protocol"))?;
     Ok(Selected { family, content, protocol, parameters })
 }
 

@@ -1,12 +1,13 @@
-//! Values that nobody has set and that follow others: notes that say so, and their place in the text
-//! of a scenario.
+//! The text of a scenario, and the values that nobody has set and that follow others: notes that say
+//! so, and their place in the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use samara_document::Topology;
 use samara_document::keys::{get, remove, set_key};
+use samara_document::{Network, Topology};
 
 use crate::family::Followers;
+use crate::layers::replaced;
 use crate::{Point, Scenario};
 
 /// Limits a number of links that the scenario does not set to that of the other hosts. Returns a note
@@ -31,7 +32,7 @@ const LINKS: [(&str, u32); 3] =
 
 /// Puts the limited numbers of links of the points into the table of their scenario. If points have
 /// different ones, the table has none, so that each point finds its own again.
-pub(crate) fn write_links(written: &mut toml::Table, points: &[Point]) {
+fn write_links(written: &mut toml::Table, points: &[Point]) {
     for (name, default) in LINKS {
         let key = format!("network.topology.{name}");
         if get(written, &key).and_then(toml::Value::as_integer) != Some(default.into()) {
@@ -65,13 +66,38 @@ pub(crate) fn moved_sizes(scenario: &Scenario) -> Option<String> {
     followers(scenario).map(|(cause, values)| format!("{cause}: {values}"))
 }
 
+/// Renders a scenario as TOML without keys that have no effect. Defaults of keys that the files of its
+/// points replace are omitted, so that the text can be read again.
+pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, String> {
+    let files: BTreeSet<&str> =
+        points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
+    let mut written = scenario.to_toml()?;
+    let family = scenario.family();
+    family.unused.iter().for_each(|(key, _)| remove(&mut written, key));
+    if !files.is_empty() {
+        let (network, selected) = (Network::default(), scenario.selected.defaults());
+        let defaults = Scenario { network, selected, ..scenario.clone() }.to_toml()?;
+        let read = replaced(family).filter(|(file, _)| files.contains(file));
+        let of_network = files.iter().any(|file| file.starts_with("network.")).then_some(&"network.nodes");
+        let of_family = files.iter().any(|file| !file.starts_with("network."));
+        let left_out = family.files.left_out.iter().filter(|_| of_family);
+        for key in read.flat_map(|(_, keys)| keys).chain(of_network).chain(left_out) {
+            if get(&written, key) == get(&defaults, key) {
+                remove(&mut written, key);
+            }
+        }
+    }
+    // The latencies of regions are those of all pairs, in every run: none can be without regions.
+    if scenario.network.regions.is_some() && scenario.network.latency == Network::default().latency {
+        remove(&mut written, "network.latency");
+    }
+    write_links(&mut written, points);
+    text(written, scenario, points).map_err(|error| error.to_string())
+}
+
 /// Renders the table of a scenario section by section, with the sizes of a mesh that follow others as
 /// comments before `[protocol]`, and before runs that have others.
-pub(crate) fn text(
-    written: toml::Table,
-    scenario: &Scenario,
-    points: &[Point],
-) -> Result<String, toml::ser::Error> {
+fn text(written: toml::Table, scenario: &Scenario, points: &[Point]) -> Result<String, toml::ser::Error> {
     let own = sizes(scenario);
     // The first point of each run. A search for each would take quadratic time.
     let mut first: BTreeMap<&str, &Point> = BTreeMap::new();

@@ -1,11 +1,11 @@
 //! Remedies in errors about keys: where a key belongs, and what a required one looks like.
 
-use samara_document::closest;
-use samara_document::keys::is_within;
-use serde_json::{Map, Value};
+use samara_document::keys::{get, is_within};
+use samara_document::{Mismatch, closest};
+use toml::Value;
 
-use crate::Scenario;
 use crate::family::{self, FamilySpec, ProtocolKind, Remedy};
+use crate::schema::Forms;
 
 /// Remedies for keys of the common sections.
 const REMEDIES: &[Remedy] = &[
@@ -43,118 +43,123 @@ const MATTERS: [(&str, &str); 3] = [
     ("crash", "[[fault]] describes crashes (docs/guides/faults.md)"),
 ];
 
-/// Adds the remedy for a problem with a key to its message.
-pub(crate) fn with_remedy(key: &str, message: String, table: &toml::Table) -> String {
-    let family = || family::all().into_iter().find(|family| table.contains_key(family.section));
+/// Adds the remedy for a wrong value or key of a scenario to its message.
+pub(crate) fn with_remedy(error: Mismatch, table: &toml::Table) -> Mismatch {
+    let (key, family) = (error.key.as_str(), family::of(table));
     if key == "network.nodes"
-        && let (Some(family), Some((start, _))) = (family(), message.split_once("whole number from"))
+        && let (Some(family), Some((start, _))) = (family, error.message.split_once("whole number from"))
     {
-        return format!("{start}whole number from 2 to {}", family.nodes_max);
+        let message = format!("{start}whole number from 2 to {}", family.nodes_max);
+        return Mismatch { message, ..error };
     }
-    let unused = family().and_then(|family| {
+    let unused = family.and_then(|family| {
         let (_, why) = family.unused.iter().find(|(unused, _)| is_within(key, unused))?;
         Some(format!("has no effect in [{}]: {why}; remove it", family.section))
     });
     if let Some(message) = unused {
-        return message;
+        return Mismatch { message, ..error };
     }
     let of_families = family::all().into_iter().flat_map(|family| family.remedies);
-    let remedies = REMEDIES.iter().chain(of_families);
-    let mut fitting = remedies.filter(|(start, part, _)| key.starts_with(start) && message.contains(part));
-    if let Some((.., remedy)) = fitting.next() {
-        return format!("{message}; {remedy}");
-    }
-    // A run with the key of a section: `run.1.preset`.
-    let mut parts = key.split('.');
-    if let (Some("run"), Some(_), Some(name), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-        && message.starts_with("unknown key")
-    {
-        let without: toml::Table =
-            table.clone().into_iter().filter(|(section, _)| section != "run").collect();
-        let place = places(name, &without).into_iter().next().unwrap_or_else(|| format!("section.{name}"));
-        return format!("{message}; a run changes keys with set, such as set = {{ \"{place}\" = ... }}");
-    }
-    message
-}
-
-/// Adds the keys of the scenario's sections that have this name, or the place of the matter, to a
-/// message about a key without a section.
-pub(crate) fn with_place(key: &str, message: String, table: &toml::Table) -> String {
-    let matter = MATTERS.iter().find(|(word, _)| *word == key).map(|(_, place)| (*place).to_owned());
-    let place = || {
-        let places = places(key, table);
-        (!places.is_empty()).then(|| format!("did you mean {}?", places.join(" or ")))
+    let mut remedies = REMEDIES.iter().chain(of_families);
+    let declared = remedies.find(|(start, part, _)| key.starts_with(start) && error.message.contains(part));
+    let forms = Forms::default();
+    let remedy = match (declared, family, get(table, key).and_then(Value::as_str)) {
+        (Some((.., remedy)), ..) => Some((*remedy).to_owned()),
+        (_, Some(family), Some(kind)) if key == "protocol.kind" => of_kind(kind, family, &forms),
+        (_, Some(family), Some(preset)) if key == "protocol.preset" => of_preset(preset, family, &forms),
+        _ => of_run(key, table, &forms)
+            .or_else(|| error.stray.as_ref().and_then(|name| of_stray(name, key, table, &forms))),
     };
-    match matter.or_else(place) {
-        Some(hint) => format!("{message}; {hint}"),
-        None => message,
+    match remedy {
+        Some(remedy) => Mismatch { message: format!("{}; {remedy}", error.message), ..error },
+        None => error,
     }
 }
 
-/// Returns the dotted keys with this name in the sections of a valid scenario.
-fn places(name: &str, table: &toml::Table) -> Vec<String> {
-    let Ok(scenario) = Scenario::from_table(table) else { return Vec::new() };
-    let (family, schema) = (scenario.family(), crate::schema());
-    let has = |part: &Value| keys_of(&schema, part).is_some_and(|keys| keys.contains_key(name));
-    let sections = [family.section, "network", "transport", "scenario"];
-    let in_section = |section: &&str| schema["properties"].get(*section).is_some_and(has);
-    let own_kind = |variant: &&Value| variant["properties"]["kind"]["const"] == scenario.selected.protocol();
-    let variants = schema["properties"]["protocol"]["anyOf"].as_array().into_iter().flatten();
-    let in_protocol = variants.filter(own_kind).any(has).then_some("protocol");
-    let found = sections.into_iter().filter(in_section).chain(in_protocol);
-    found.map(|section| format!("{section}.{name}")).collect()
+/// Returns the remedy for a run with the key of a section: `run.1.preset`.
+fn of_run(key: &str, table: &toml::Table, forms: &Forms) -> Option<String> {
+    let (_, name) = key.strip_prefix("run.")?.split_once('.')?;
+    if name.contains('.') || forms.has(key) {
+        return None;
+    }
+    let place = places(name, table, forms).into_iter().next().unwrap_or_else(|| format!("section.{name}"));
+    Some(format!("a run changes keys with set, such as set = {{ \"{place}\" = ... }}"))
 }
 
-/// Returns the keys of a part of a schema, which may be a reference.
-fn keys_of<'a>(schema: &'a Value, part: &'a Value) -> Option<&'a Map<String, Value>> {
-    let reference = part.get("$ref").and_then(Value::as_str);
-    let part = reference.map_or(Some(part), |reference| schema.pointer(reference.trim_start_matches('#')))?;
-    part.get("properties")?.as_object()
+/// Returns the remedy for an unknown key that resembles no known one.
+fn of_stray(name: &str, key: &str, table: &toml::Table, forms: &Forms) -> Option<String> {
+    let is_section = !key.contains('.');
+    let is_protocol = |family: &FamilySpec| family.protocols.iter().any(|protocol| protocol.name == name);
+    if is_section && family::all().into_iter().any(is_protocol) {
+        return Some("did you mean `protocol`?".to_owned());
+    }
+    let section = get(table, key).and_then(Value::as_table).filter(|_| is_section);
+    // The keys of an unknown section may be those of another one.
+    let inner = section.and_then(|section| section.keys().next());
+    let own = || {
+        let is_own = section.is_some() && family::of(table).is_none();
+        is_own.then(|| "the section of an experiment of your own needs the program that has it".to_owned())
+    };
+    of_place(inner.map_or(name, String::as_str), table, forms).or_else(own)
+}
+
+/// Returns the keys of the scenario's sections that have this name, or the place of the matter.
+pub(crate) fn of_place(name: &str, table: &toml::Table, forms: &Forms) -> Option<String> {
+    if let Some((_, place)) = MATTERS.iter().find(|(word, _)| *word == name) {
+        return Some((*place).to_owned());
+    }
+    let places = places(name, table, forms);
+    (!places.is_empty()).then(|| format!("did you mean {}?", places.join(" or ")))
+}
+
+/// Returns the dotted keys with this name in the sections of a scenario.
+fn places(name: &str, table: &toml::Table, forms: &Forms) -> Vec<String> {
+    let Some(family) = family::of(table) else { return Vec::new() };
+    let kind = get(table, "protocol.kind").and_then(Value::as_str);
+    let kind = kind.or_else(|| family.protocols.first().map(|protocol| protocol.name));
+    let protocol = kind.and_then(|kind| forms.of_kind("protocol", kind));
+    let in_protocol = protocol.filter(|keys| keys.contains_key(name)).map(|_| format!("protocol.{name}"));
+    let keys =
+        [family.section, "network", "transport", "scenario"].map(|section| format!("{section}.{name}"));
+    keys.into_iter().filter(|key| forms.has(key)).chain(in_protocol).collect()
 }
 
 /// Returns the remedy for a preset that the protocol of a scenario does not have, if another protocol
 /// has it.
-pub(crate) fn of_preset(preset: &str, own: &FamilySpec) -> String {
-    let has = |protocol: &&ProtocolKind| read_preset(protocol, preset).is_ok();
+fn of_preset(preset: &str, own: &FamilySpec, forms: &Forms) -> Option<String> {
+    let has = |protocol: &&ProtocolKind| forms.presets(protocol.name).contains(&preset);
     if let Some(protocol) = own.protocols.iter().find(has) {
-        return format!("; \"{preset}\" needs protocol.kind = \"{}\"", protocol.name);
+        return Some(format!("\"{preset}\" needs protocol.kind = \"{}\"", protocol.name));
     }
     let other = |family: &'static FamilySpec| Some((family, family.protocols.iter().find(has)?));
-    match family::all().into_iter().find_map(other) {
-        Some((family, protocol)) => format!(
-            "; [{}] has {}, and \"{preset}\" is a preset of {}, which needs a file with [{}]",
-            own.section, own.protocols[0].name, protocol.name, family.section
-        ),
-        None => String::new(),
-    }
+    let (family, protocol) = family::all().into_iter().find_map(other)?;
+    Some(format!(
+        "[{}] has {}, and \"{preset}\" is a preset of {}, which needs a file with [{}]",
+        own.section, own.protocols[0].name, protocol.name, family.section
+    ))
 }
 
 /// Returns the remedy for a kind of protocol that the experiment of a scenario does not have.
-pub(crate) fn of_kind(kind: &str, own: &FamilySpec) -> String {
+fn of_kind(kind: &str, own: &FamilySpec, forms: &Forms) -> Option<String> {
     let others = family::all().into_iter();
     let others = others.filter(|family| family.protocols.iter().any(|protocol| protocol.name == kind));
     let others: Vec<String> = others.map(|family| format!("[{}]", family.section)).collect();
     if !others.is_empty() {
         let others = others.join(" or ");
-        return format!("; \"{kind}\" needs a file with {others}, whose results `samara compare` compares");
+        return Some(format!(
+            "\"{kind}\" needs a file with {others}, whose results `samara compare` compares"
+        ));
     }
-    let has_preset = |protocol: &&ProtocolKind| read_preset(protocol, kind).is_ok();
-    if let Some(protocol) = own.protocols.iter().find(has_preset) {
-        return format!("; \"{kind}\" is a version of {}: set protocol.preset to it", protocol.name);
+    let mut versions = own.protocols.iter().map(|protocol| (protocol.name, forms.presets(protocol.name)));
+    if let Some((protocol, _)) = versions.clone().find(|(_, presets)| presets.contains(&kind)) {
+        return Some(format!("\"{kind}\" is a version of {protocol}: set protocol.preset to it"));
     }
     if let Some(meant) = closest(kind, own.protocols.iter().map(|protocol| protocol.name)) {
-        return format!("; did you mean \"{meant}\"?");
+        return Some(format!("did you mean \"{meant}\"?"));
     }
-    let versions =
-        own.protocols.iter().find_map(|protocol| Some((protocol.name, read_preset(protocol, kind).err()?.1)));
-    let listed =
-        versions.as_ref().and_then(|(name, message)| Some((name, message.split_once("expected one of ")?.1)));
-    listed.map_or_else(String::new, |(name, versions)| {
-        format!("; protocol.preset selects a version of {name}: {versions}")
-    })
-}
-
-fn read_preset(protocol: &ProtocolKind, preset: &str) -> Result<(), (String, String)> {
-    let table = toml::Table::from_iter([("preset".to_owned(), preset.into())]);
-    (protocol.parameters.read)(&table.into()).map(drop)
+    let (protocol, presets) = versions.find(|(_, presets)| !presets.is_empty())?;
+    let meant = closest(kind, presets.iter().copied());
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let presets: Vec<String> = presets.iter().map(|preset| format!("`{preset}`")).collect();
+    Some(format!("protocol.preset selects a version of {protocol}: {}{meant}", presets.join(", ")))
 }

@@ -10,18 +10,19 @@ mod check;
 pub mod family;
 mod follow;
 mod hints;
+mod layers;
 mod load;
 mod published;
 mod resolve;
+mod schema;
 mod transport;
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use samara_document::{Network, from_table, unknown_key};
+use samara_document::{Mismatch, Network, from_table};
 use samara_engine::units::{Share, Span};
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
@@ -33,6 +34,7 @@ pub use load::{
 pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
 pub use resolve::{latency, losses};
 pub use samara_engine::FlushSpec;
+pub use schema::schema;
 pub use transport::{ConnectionSpec, LinkStart, Stack, TransportKind, TransportSpec};
 
 /// A scenario file.
@@ -96,28 +98,27 @@ const COMMON: [&str; 10] = [
 ];
 
 impl Scenario {
-    /// Reads a scenario.
+    /// Reads a scenario. Both rates replace `network.bandwidth`.
     ///
     /// # Errors
-    /// The dotted key (empty for the whole scenario), and the problem.
-    pub(crate) fn from_table(table: &toml::Table) -> Result<Self, (String, String)> {
-        let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
-        let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
-        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
-            let has_experiment = table.keys().any(|key| sections.contains(&key.as_str()));
-            let own = if has_experiment || !table[key].is_table() {
-                ""
-            } else {
-                "; the section of an experiment of your own needs the program that has it"
-            };
-            return Err((key.clone(), unknown_key(key, &known) + own));
-        }
-        let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
-        let common = table.iter().filter(|(key, _)| is_common(key));
-        let common = common.map(|(key, value)| (key.clone(), value.clone())).collect();
-        let mut scenario: Self = from_table(&common)?;
-        scenario.selected = family::select(table)?;
-        Ok(scenario)
+    /// The dotted key (empty for the whole scenario), and the problem with a remedy.
+    pub(crate) fn from_table(table: &toml::Table) -> Result<Self, Mismatch> {
+        let read = || {
+            let sections: Vec<&str> = family::all().iter().map(|family| family.section).collect();
+            let known: Vec<&str> = COMMON.into_iter().chain(sections.iter().copied()).collect();
+            if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+                return Err(Mismatch::of_key(key, &known).below(key));
+            }
+            let is_common = |key: &str| key != "protocol" && !sections.contains(&key);
+            let common = table.iter().filter(|(key, _)| is_common(key));
+            let common = common.map(|(key, value)| (key.clone(), value.clone())).collect();
+            let mut scenario: Self = from_table(&common)?;
+            if let Some(rate) = scenario.network.bandwidth.take() {
+                (scenario.network.uplink, scenario.network.downlink) = (rate, rate);
+            }
+            Ok(Self { selected: family::select(table)?, ..scenario })
+        };
+        read().map_err(|error| hints::with_remedy(error, table))
     }
 
     /// The scenario in the form of its file, with all defaults.
@@ -137,38 +138,6 @@ impl Scenario {
             }
         }
         Ok(written)
-    }
-}
-
-/// The JSON Schema of scenario files of all families.
-pub fn schema() -> serde_json::Value {
-    let mut generator = schemars::SchemaGenerator::default();
-    let mut schema = Scenario::json_schema(&mut generator);
-    family::add_to_schema(&mut schema, &mut generator);
-    let dialect = generator.settings().meta_schema.as_ref().map(|uri| uri.to_string());
-    if let Some(dialect) = dialect {
-        schema.insert("$schema".to_owned(), dialect.into());
-    }
-    schema.insert("$defs".to_owned(), generator.take_definitions(true).into());
-    RecursiveTransform(without_absent_defaults).transform(&mut schema);
-    schema.to_value()
-}
-
-/// Removes absent keys from the defaults of a schema, as scenarios have them: TOML has no null.
-fn without_absent_defaults(schema: &mut Schema) {
-    fn without_nulls(value: &mut serde_json::Value) {
-        if let Some(table) = value.as_object_mut() {
-            table.retain(|_, value| !value.is_null());
-            table.values_mut().for_each(without_nulls);
-        }
-    }
-    if let Some(schema) = schema.as_object_mut()
-        && let Some(default) = schema.get_mut("default")
-    {
-        without_nulls(default);
-        if default.is_null() {
-            schema.shift_remove("default");
-        }
     }
 }
 

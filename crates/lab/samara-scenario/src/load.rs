@@ -6,13 +6,16 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use samara_document::keys::{GridAxis, is_within, parse_value, plain, set_key, unset_key};
-use samara_document::{Inputs, Problem, ScenarioError, closest, file, text};
+use indexmap::{IndexMap, IndexSet};
+use samara_document::keys::{GridAxis, is_within, parse_value, plain, unset_key};
+use samara_document::{Inputs, Mismatch, Problem, ScenarioError, closest, file, line_of, text};
 use samara_engine::outbox::Policies;
 
-use crate::follow::{limit_links, moved_sizes};
-use crate::resolve::{BOTH_RATES, clear_superseded, is_replaced, resolve, written};
-use crate::{Axis, PublishedFigure, RunSpec, Scenario, builtin, builtins, check, family, hints};
+use crate::follow::{limit_links, moved_sizes, written};
+use crate::layers::{Layer, is_replaced, merge};
+use crate::resolve::resolve;
+use crate::schema::Forms;
+use crate::{Axis, PublishedFigure, RunSpec, Scenario, Sweep, builtin, builtins, check, family, hints};
 
 /// Maximum size of a scenario, far above what people write.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
@@ -224,57 +227,22 @@ fn load_text(
     if text.trim().is_empty() {
         return Err(ScenarioError::one(source, "is empty; `samara show peerdas-small` prints an example"));
     }
-    // Checks the unchanged file first, so that errors in it have their lines.
     let mut table = parse(source, text)?;
     name_after_file(source, &mut table);
-    let shipped = from_table(&table).map_err(|(key, message)| quoted(source, text, &key, message))?;
-    // Keys that change others come first, so that the more precise key wins.
-    let rank = |key: &str| match key {
-        "protocol.kind" => 0,
-        key if key.ends_with(".kind") || key == BOTH_RATES => 1,
-        _ => 2,
-    };
-    let mut ordered: Vec<&(String, String)> = set.iter().collect();
-    ordered.sort_by_key(|(key, _)| rank(key));
-    for (key, value) in ordered {
-        if let Some(message) = section_of_other(key, &shipped) {
-            return Err(flag(source, &origin.set(key, value), &message));
-        }
-        set_text(&mut table, key, value)
-            .map_err(|message| flag(source, &origin.set(key, value), &message))?;
+    // Errors in the file have their lines.
+    let shipped = read_file(source, text, &table)?;
+    let wrong = |error: Mismatch| ScenarioError::of(source, Problem::at(text, &error.key, error.message));
+    let forms = Forms::default();
+    let mut scenario = shipped.clone();
+    if !(set.is_empty() && seeds.is_empty()) {
+        set_keys(&mut table, overrides, (&shipped, &forms)).map_err(wrong)?;
+        scenario = Scenario::from_table(&table).map_err(wrong)?;
     }
-    if !seeds.is_empty() {
-        let number = |seed: &u64| {
-            let number = i64::try_from(*seed).map(toml::Value::Integer);
-            number.map_err(|_| ScenarioError::one(source, format!("the seed {seed} is above {}", i64::MAX)))
-        };
-        let seeds = seeds.iter().map(number).collect::<Result<_, _>>()?;
-        let _ = set_key(&mut table, "scenario.seeds", toml::Value::Array(seeds));
-    }
-    for (at, (key, values)) in axes.iter().enumerate() {
-        if let Some(message) = section_of_other(key, &shipped) {
-            return Err(flag(source, key, &message));
-        }
-        if axes[..at].iter().any(|(other, _)| other == key) {
-            let message = "is an axis twice; give all of its values once";
-            return Err(flag(source, key, message));
-        }
-        set_axis(&mut table, key, values);
-    }
-    add_runs(source, &mut table, added)?;
-    if let Some((key, message)) = control(&toml::Value::Table(table.clone()), "") {
-        return Err(problem(source, text, &key, message));
-    }
-    let is_changed = !(set.is_empty() && seeds.is_empty() && axes.is_empty() && added.is_empty());
-    let scenario = match is_changed {
-        true => from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?,
-        false => shipped.clone(),
-    };
-    if let Some((key, message)) = ambiguous(&scenario) {
-        return Err(problem(source, text, &key, message));
-    }
-    let scenario = scenario.normalised();
-    let changes = changes(source, &shipped.clone().normalised(), &scenario)?;
+    add_axes(&mut scenario, axes).and_then(|()| add_runs(&mut scenario, added)).map_err(wrong)?;
+    let written = scenario.to_toml().map_err(|message| ScenarioError::one(source, message))?;
+    control(&toml::Value::Table(written), "").map_err(wrong)?;
+    ambiguous(&scenario).map_err(wrong)?;
+    let changes = changes(source, &shipped, &scenario)?;
     let expected = |own: &str| own.strip_prefix("expect.").map(|own| own.trim_matches('"').to_owned());
     let is_set = |key: &str| set.iter().any(|(own, _)| expected(own).as_deref() == Some(key));
     let is_kept = |(key, text): &(&String, &String)| shipped.expect.get(*key) == Some(*text) && !is_set(key);
@@ -283,19 +251,15 @@ fn load_text(
     let advisory = advisory.map(|(key, _)| key.clone()).collect();
     let runs = chosen(source, &scenario, only, *origin)?;
     count_points(source, &scenario, runs.len())?;
-    let (mut points, mut faults) = (Vec::new(), Faults::default());
-    let mut notes = hidden(source, &scenario, &runs, set, *origin)?;
+    let (mut points, mut faults) = (Vec::new(), Faults::new());
+    let mut notes = BTreeSet::new();
     // Each point has a copy of the rest.
     ["run", "sweep"].iter().for_each(|section| drop(table.remove(*section)));
-    let plain = Scenario { runs: Vec::new(), sweep: None, ..shipped.clone() }.normalised();
+    let base = Base { source, text, overrides, table, scenario: &scenario, forms };
     let (combinations, mut faulty) = (combinations(&scenario), 0);
-    'points: for values in &combinations {
+    'points: for (at, values) in combinations.iter().enumerate() {
         for run in &runs {
-            let is_plain = !is_changed && values.is_empty() && run.set.is_empty();
-            let (mut built, given) = match is_plain {
-                true => (plain.clone(), table.clone()),
-                false => build((source, text), &table, values, run)?,
-            };
+            let (mut built, given) = base.at(values, run)?;
             (built.selected.protocol_kind().set_policies)(&mut built, policies);
             let found = match resolve(&mut built, &given, text, &inputs) {
                 Ok(found) => {
@@ -309,7 +273,11 @@ fn load_text(
                 Err(found) => found,
             };
             faulty += usize::from(!found.is_empty());
-            faults.add(found, &run.name, values);
+            for problem in found {
+                let (runs, swept) = faults.entry(problem).or_default();
+                runs.insert(run.name.as_str());
+                swept.insert(at);
+            }
             if faulty == FAULTY_MAX {
                 break 'points;
             }
@@ -327,27 +295,10 @@ fn load_text(
             }
         }
     }
-    let problems = faults.problems(runs.len(), combinations.len());
-    notes.extend(hidden_axes((source, text), &scenario, &runs, (axes.as_slice(), *origin))?);
-    if problems.is_empty()
-        && let Some((place, runs)) = idle_axis(&scenario, &points, runs.len())
-    {
-        let axis = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).nth(place);
-        let key = axis.map_or("", |axis| axis.key.as_str());
-        let values = axis.map_or(&[][..], |axis| axis.values.as_slice());
-        // Without runs and other axes, only the values themselves can be the reason.
-        let alone = |value: &toml::Value| {
-            let values = [(key.to_owned(), value.clone())];
-            build((source, text), &table, &values, &RunSpec::default()).ok().map(|(scenario, _)| scenario)
-        };
-        let first = values.first().and_then(alone);
-        let message = match values {
-            [one, .., other] if values.iter().all(|value| alone(value) == first) => {
-                format!("would have no effect: its values, {one} to {other}, are the same; remove the axis")
-            }
-            _ => format!("would have no effect: other keys of {runs} replace {key}; remove the axis"),
-        };
-        return Err(axis_error((source, text), (place, key), axes, &message));
+    let problems = problems(faults, runs.len(), &combinations);
+    notes.extend(base.hidden(&runs)?);
+    if problems.is_empty() {
+        base.find_idle_axis(&points, runs.len())?;
     }
     let has_set = |key: &str| set.iter().any(|(own, _)| own == key) || axes.iter().any(|(own, _)| own == key);
     let (uplink, downlink) = (has_set("network.uplink"), has_set("network.downlink"));
@@ -403,65 +354,168 @@ impl Loaded {
 /// The values of a sweep at a point.
 type Swept<'a> = &'a [(String, toml::Value)];
 
-/// A problem, with the runs and the values of the sweep that have it.
-struct Fault<'a> {
-    problem: Problem,
-    runs: Vec<&'a str>,
-    swept: Vec<Swept<'a>>,
-}
+/// The problems of points, each once, with the runs and the values of the sweep that have it.
+type Faults<'a> = IndexMap<Problem, (IndexSet<&'a str>, IndexSet<usize>)>;
 
-/// The problems of points, each once.
-#[derive(Default)]
-struct Faults<'a>(Vec<Fault<'a>>);
-
-impl<'a> Faults<'a> {
-    fn add(&mut self, problems: Vec<Problem>, run: &'a str, values: Swept<'a>) {
-        for problem in problems {
-            let known = self.0.iter().position(|known| known.problem == problem);
-            let at = known.unwrap_or_else(|| {
-                self.0.push(Fault { problem, runs: Vec::new(), swept: Vec::new() });
-                self.0.len() - 1
-            });
-            let Fault { runs, swept, .. } = &mut self.0[at];
-            if !runs.contains(&run) {
-                runs.push(run);
-            }
-            if !swept.contains(&values) {
-                swept.push(values);
-            }
-        }
-    }
-
-    /// Returns the problems. Those that not all runs, or not all values of the sweep have, name one of
-    /// these and the number of the others.
-    fn problems(self, runs: usize, combinations: usize) -> Vec<Problem> {
-        self.0.into_iter().map(|fault| fault.named(runs, combinations)).collect()
-    }
-}
-
-impl Fault<'_> {
-    fn named(self, runs: usize, combinations: usize) -> Problem {
-        let others =
-            |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        let Fault { problem, runs: of_runs, swept } = self;
+/// Returns the problems of points. Those that not all runs, or not all values of the sweep have, name one
+/// of these and the number of the others.
+fn problems(faults: Faults<'_>, runs: usize, combinations: &[Vec<(String, toml::Value)>]) -> Vec<Problem> {
+    let others = |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    let named = |(problem, (of_runs, swept)): (Problem, (IndexSet<&str>, IndexSet<usize>))| {
         let mut places = Vec::new();
         if let Some(run) = of_runs.first().filter(|_| of_runs.len() < runs) {
             places.push(format!("run \"{run}\"{}", others(of_runs.len())));
         }
-        if let Some(values) = swept.first().filter(|_| swept.len() < combinations) {
-            let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            places.push(format!("the sweep at {}{}", values.join(", "), others(swept.len())));
+        if let Some(at) = swept.first().filter(|_| swept.len() < combinations.len()) {
+            let values = combinations[*at].iter().map(|(key, value)| format!("{key} = {value}"));
+            let values = values.collect::<Vec<_>>().join(", ");
+            places.push(format!("the sweep at {values}{}", others(swept.len())));
         }
         if places.is_empty() {
             return problem;
         }
         Problem { message: format!("in {}: {}", places.join(" and "), problem.message), ..problem }
+    };
+    faults.into_iter().map(named).collect()
+}
+
+/// The layers below those of points: the file and the command line.
+struct Base<'a> {
+    source: &'a str,
+    text: &'a str,
+    overrides: &'a Overrides,
+    /// Without runs and the sweep.
+    table: toml::Table,
+    scenario: &'a Scenario,
+    forms: Forms,
+}
+
+impl Base<'_> {
+    fn axes(&self) -> &[Axis] {
+        self.scenario.sweep.as_ref().map_or(&[], |sweep| &sweep.axis)
+    }
+
+    /// Reads the scenario of a point. Returns it with its table.
+    fn at(&self, values: Swept<'_>, run: &RunSpec) -> Result<(Scenario, toml::Table), ScenarioError> {
+        let plain = |scenario| Scenario { runs: Vec::new(), sweep: None, ..scenario };
+        let mut table = self.table.clone();
+        if values.is_empty() && run.set.is_empty() {
+            return Ok((plain(self.scenario.clone()), table));
+        }
+        let swept: Layer<'_> = values.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        let set: Layer<'_> = run.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        let others = swept.iter().chain(&set).try_for_each(|(key, _)| section_of_other(key, self.scenario));
+        let merged = others.and_then(|()| merge(&mut table, swept, &self.forms));
+        let merged = merged.and_then(|()| merge(&mut table, set, &self.forms));
+        let read = merged.and_then(|()| Scenario::from_table(&table));
+        let scenario = read.map_err(|error| self.wrong(error, values, run))?;
+        Ok((plain(scenario), table))
+    }
+
+    /// Returns an error of a point with the run or the sweep that sets the key.
+    fn wrong(&self, error: Mismatch, values: Swept<'_>, run: &RunSpec) -> ScenarioError {
+        let is_meant = |own: &str| is_within(&error.key, own) || is_within(own, &error.key);
+        let (key, place, path) = if let Some(key) = run.set.keys().rfind(|key| is_meant(key)) {
+            let at = self.scenario.runs.iter().position(|other| other.name == run.name).unwrap_or(0);
+            (key, format!("run \"{}\"", run.name), format!("run.{at}.set.{key}"))
+        } else if let Some(at) = values.iter().rposition(|(key, _)| is_meant(key)) {
+            (&values[at].0, "the sweep".to_owned(), format!("sweep.axis.{at}.values"))
+        } else {
+            return ScenarioError::of(self.source, Problem::at(self.text, &error.key, error.message));
+        };
+        let below = if *key == error.key { String::new() } else { format!("{}: ", error.key) };
+        let message = format!("in {place}: {below}{}", error.message);
+        let line = line_of(self.text, &path);
+        ScenarioError::of(self.source, Problem { key: Some(key.clone()), line, message })
+    }
+
+    /// Reads the scenario with one value of an axis and without runs.
+    fn with(&self, axis: &Axis, value: &toml::Value) -> Result<Scenario, ScenarioError> {
+        let values = [(axis.key.clone(), value.clone())];
+        self.at(&values, &RunSpec::default()).map(|(scenario, _)| scenario)
+    }
+
+    /// Returns an error about an axis, which is of the command line or of the file.
+    fn axis_error(&self, place: usize, message: &str) -> ScenarioError {
+        let key = &self.axes()[place].key;
+        if self.overrides.axes.iter().any(|(own, _)| own == key) {
+            return flag(self.source, &format!("--grid {key}"), message);
+        }
+        let of_axis = format!("sweep.axis.{place}.key");
+        ScenarioError::of(self.source, Problem::at(self.text, &of_axis, format!("{key}: {message}")))
+    }
+
+    /// Finds keys of the command line and axes that runs override. Returns a note for each, or an error
+    /// if all runs override it.
+    fn hidden(&self, runs: &[RunSpec]) -> Result<BTreeSet<String>, ScenarioError> {
+        let Overrides { set, origin, .. } = self.overrides;
+        let mut notes = BTreeSet::new();
+        for (key, value) in set {
+            let (subject, wanted) = (origin.set(key, value), parse_value(value));
+            if let Some(place) = self.axes().iter().position(|axis| axis.key == *key) {
+                let only = origin.axis(place, &wanted);
+                let message = format!(
+                    "would have no effect: the key is an axis of the sweep; to use only this value, {only}"
+                );
+                return Err(flag(self.source, &subject, &message));
+            }
+            let own = overriding(runs, key, &[wanted]);
+            if own.len() == runs.len() {
+                return Err(flag(self.source, &subject, &no_effect(&own, *origin)));
+            }
+            notes.extend(note(&subject, &own));
+        }
+        for (place, axis) in self.axes().iter().enumerate() {
+            let own = overriding(runs, &axis.key, &axis.values);
+            if own.len() == runs.len() {
+                // A wrong value is an error also if all runs replace it.
+                axis.values.iter().try_for_each(|value| self.with(axis, value).map(drop))?;
+                return Err(self.axis_error(place, &no_effect(&own, *origin)));
+            }
+            notes.extend(note(&format!("the axis {}", axis.key), &own));
+        }
+        Ok(notes)
+    }
+
+    /// Refuses an axis whose values all give the same scenario in all runs. `points` have the order of
+    /// [`combinations`], then of `runs` runs, then of seeds.
+    fn find_idle_axis(&self, points: &[Point], runs: usize) -> Result<(), ScenarioError> {
+        let seeds = self.scenario.scenario.seeds.len();
+        let built: Vec<&Point> = points.iter().step_by(seeds.max(1)).collect();
+        // The number of built scenarios between two neighbouring values of an axis.
+        let mut every = built.len();
+        for (place, axis) in self.axes().iter().enumerate() {
+            every /= axis.values.len();
+            let is_same = |at: usize| {
+                let first = at - every * (at / every % axis.values.len());
+                at == first || built[at].scenario == built[first].scenario
+            };
+            let [one, .., other] = axis.values.as_slice() else { continue };
+            if !(0..built.len()).all(is_same) {
+                continue;
+            }
+            // Without runs and other axes, only the values themselves can be the reason.
+            let alone = |value| self.with(axis, value).ok();
+            let first = alone(one);
+            let message = if axis.values.iter().all(|value| alone(value) == first) {
+                format!("would have no effect: its values, {one} to {other}, are the same; remove the axis")
+            } else {
+                let names: Vec<&str> = built.iter().take(runs).map(|point| point.run.as_str()).collect();
+                let (names, key) = (names.join(", "), &axis.key);
+                format!("would have no effect: other keys of {names} replace {key}; remove the axis")
+            };
+            return Err(self.axis_error(place, &message));
+        }
+        Ok(())
     }
 }
 
 /// The keys that differ between the scenario of a file and the one to run, without seeds, expectations
 /// and additional runs.
 fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<Change>, ScenarioError> {
+    if scenario == shipped {
+        return Ok(Vec::new());
+    }
     let table = |scenario: &Scenario| {
         let mut table = scenario.to_toml().map_err(|message| ScenarioError::one(source, message))?;
         for section in ["scenario", "expect", "run"] {
@@ -505,22 +559,25 @@ fn compare(before: &toml::Table, after: &toml::Table, prefix: &str, changes: &mu
 /// Number of points with problems after which no more are looked at.
 const FAULTY_MAX: usize = 1_000;
 
-/// Finds a key, or a text below a key, with a control character. Returns the key and the problem.
-fn control(value: &toml::Value, key: &str) -> Option<(String, String)> {
+/// Rejects keys, and texts below a key, with a control character.
+fn control(value: &toml::Value, key: &str) -> Result<(), Mismatch> {
     let below = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+    let wrong = |key: &str, message: Option<String>| {
+        message.map_or(Ok(()), |message| Err(Mismatch::of(message).below(key)))
+    };
     match value {
         toml::Value::String(value) if key.ends_with(".name") || key.contains(".names.") => {
-            Some((key.to_owned(), text::control_of_name(value)?))
+            wrong(key, text::control_of_name(value))
         }
-        toml::Value::String(value) => Some((key.to_owned(), text::control(value)?)),
+        toml::Value::String(value) => wrong(key, text::control(value)),
         toml::Value::Array(list) => {
-            list.iter().enumerate().find_map(|(at, value)| control(value, &below(&at.to_string())))
+            list.iter().enumerate().try_for_each(|(at, value)| control(value, &below(&at.to_string())))
         }
-        toml::Value::Table(table) => table.iter().find_map(|(name, value)| {
-            let of_name = text::control_of_name(name).map(|message| (below(name), message));
-            of_name.or_else(|| control(value, &below(name)))
+        toml::Value::Table(table) => table.iter().try_for_each(|(name, value)| {
+            wrong(&below(name), text::control_of_name(name))?;
+            control(value, &below(name))
         }),
-        _ => None,
+        _ => Ok(()),
     }
 }
 
@@ -582,8 +639,16 @@ fn read(name: &str) -> Result<(String, String, Inputs), ScenarioError> {
 
 /// Checks the text of a scenario file by itself: its sections and keys, and the types of the values.
 pub fn check_text(source: &str, text: &str) -> Result<(), ScenarioError> {
-    let table = parse(source, text)?;
-    from_table(&table).map(drop).map_err(|(key, message)| quoted(source, text, &key, message))
+    read_file(source, text, &parse(source, text)?).map(drop)
+}
+
+/// Reads the table of a file. Errors quote the line.
+fn read_file(source: &str, text: &str, table: &toml::Table) -> Result<Scenario, ScenarioError> {
+    Scenario::from_table(table).map_err(|error| {
+        let mut problem = Problem::at(text, &error.key, error.message);
+        problem.quote(text);
+        ScenarioError::of(source, problem)
+    })
 }
 
 fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
@@ -591,13 +656,6 @@ fn parse(source: &str, text: &str) -> Result<toml::Table, ScenarioError> {
         problem.quote(text);
         ScenarioError::of(source, problem)
     })
-}
-
-/// A problem of a file, with the line.
-fn quoted(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
-    let mut problem = Problem::at(text, key, message);
-    problem.quote(text);
-    ScenarioError::of(source, problem)
 }
 
 /// Gives a scenario without a name that of its file, and one without a title its name.
@@ -611,107 +669,98 @@ fn name_after_file(source: &str, table: &mut toml::Table) {
     about.entry("title").or_insert(name);
 }
 
-fn from_table(table: &toml::Table) -> Result<Scenario, (String, String)> {
-    Scenario::from_table(table).map_err(|(key, message)| {
-        let message = hints::with_remedy(&key, message, table);
-        (key, message)
-    })
-}
-
-fn problem(source: &str, text: &str, key: &str, message: String) -> ScenarioError {
-    ScenarioError::of(source, Problem { key: Some(key.to_owned()), ..Problem::at(text, key, message) })
-}
-
 fn flag(source: &str, set: &str, message: &str) -> ScenarioError {
     ScenarioError::one(source, format!("{set}: {message}"))
 }
 
-/// Explains why a key of another family cannot be set.
-fn section_of_other(key: &str, scenario: &Scenario) -> Option<String> {
+/// Refuses to set a key of another family.
+fn section_of_other(key: &str, scenario: &Scenario) -> Result<(), Mismatch> {
     let own = scenario.family().section;
-    let section = key.split('.').next()?;
-    (section != own && family::all().iter().any(|family| family.section == section)).then(|| {
-        format!("the scenario has [{own}], not [{section}]; `samara show` lists its keys, and `samara list` the scenarios of each family")
+    let section = key.split('.').next().unwrap_or_default();
+    if section == own || family::all().iter().all(|family| family.section != section) {
+        return Ok(());
+    }
+    let message = format!(
+        "the scenario has [{own}], not [{section}]; `samara show` lists its keys, and `samara list` the scenarios of each family"
+    );
+    Err(Mismatch::of(message).below(key))
+}
+
+/// Sets keys of the command line in the table of a file.
+fn set_keys(
+    table: &mut toml::Table,
+    overrides: &Overrides,
+    (shipped, forms): (&Scenario, &Forms),
+) -> Result<(), Mismatch> {
+    let mut layer = Vec::new();
+    for (key, value) in &overrides.set {
+        let wrong = |message: String| Mismatch::of(message).below(key);
+        section_of_other(key, shipped)?;
+        if !value.is_empty() {
+            layer.push((key.as_str(), value_of(key, value, forms).map_err(wrong)?));
+        } else if !unset_key(table, key).map_err(wrong)? {
+            let absent = "removes the key, but the scenario does not set it; expected a value";
+            return Err(wrong(absent.to_owned()));
+        }
+    }
+    if !overrides.seeds.is_empty() {
+        let seed = |seed: &u64| {
+            let number = i64::try_from(*seed).map(toml::Value::Integer);
+            number.map_err(|_| Mismatch::of(format!("the seed {seed} is above {}", i64::MAX)))
+        };
+        let seeds: Vec<_> = overrides.seeds.iter().map(seed).collect::<Result<_, _>>()?;
+        layer.push(("scenario.seeds", seeds.into()));
+    }
+    let layer = layer.iter().map(|(key, value)| (*key, value)).collect();
+    merge(table, layer, forms).map_err(|error| match hints::of_place(&error.key, table, forms) {
+        Some(place) => Mismatch { message: format!("{}; {place}", error.message), ..error },
+        None => error,
     })
 }
 
-/// Sets the values of an axis of the sweep, which is added if it does not exist.
-fn set_axis(table: &mut toml::Table, key: &str, values: &[toml::Value]) {
-    let sweep = table.entry("sweep").or_insert_with(|| toml::Table::new().into());
-    let Some(sweep) = sweep.as_table_mut() else { return };
-    let Some(axes) = sweep.entry("axis").or_insert_with(|| toml::Value::Array(Vec::new())).as_array_mut()
-    else {
-        return;
-    };
-    let has_key = |axis: &&mut toml::Value| axis.get("key").and_then(toml::Value::as_str) == Some(key);
-    let values = toml::Value::from(values.to_vec());
-    match axes.iter_mut().find(has_key).and_then(toml::Value::as_table_mut) {
-        Some(axis) => drop(axis.insert("values".to_owned(), values)),
-        None => {
-            let axis = [("key".to_owned(), key.into()), ("values".to_owned(), values)];
-            axes.push(toml::Value::Table(axis.into_iter().collect()));
+/// Returns a value of the command line: the text itself where the key has a text, such as a title that
+/// is a number, and TOML otherwise.
+fn value_of(key: &str, text: &str, forms: &Forms) -> Result<toml::Value, String> {
+    Ok(match parse_value(text) {
+        toml::Value::String(_) if text.starts_with(['[', '{']) => {
+            let list = samara_document::parse::<toml::Table>(&format!("value = {text}"));
+            return Err(list.err().map(|problem| problem.message).unwrap_or_default());
         }
-    }
+        value @ (toml::Value::String(_) | toml::Value::Array(_) | toml::Value::Table(_)) => value,
+        _ if forms.is_text(key) => text.into(),
+        value => value,
+    })
 }
 
-fn add_runs(source: &str, table: &mut toml::Table, added: &[RunSpec]) -> Result<(), ScenarioError> {
-    if added.is_empty() {
-        return Ok(());
-    }
-    let name = table.get("scenario").and_then(|about| about.get("name")).cloned();
-    let runs = table.entry("run").or_insert_with(|| toml::Value::Array(Vec::new()));
-    let Some(runs) = runs.as_array_mut() else { return Ok(()) };
-    if runs.is_empty() {
-        runs.extend(name.map(|name| toml::Value::Table([("name".to_owned(), name)].into_iter().collect())));
-    }
-    for run in added {
-        if runs.iter().any(|other| other.get("name").and_then(toml::Value::as_str) == Some(&run.name)) {
-            let message = format!("duplicate run \"{}\": the scenario has a run with this name", run.name);
-            return Err(ScenarioError::one(source, message));
+/// Adds axes of the sweep, or replaces the values of those with the same key.
+fn add_axes(scenario: &mut Scenario, added: &[GridAxis]) -> Result<(), Mismatch> {
+    for (at, (key, values)) in added.iter().enumerate() {
+        section_of_other(key, scenario)?;
+        if added[..at].iter().any(|(other, _)| other == key) {
+            return Err(Mismatch::of("is an axis twice; give all of its values once".to_owned()).below(key));
         }
-        let run = toml::Value::try_from(run)
-            .map_err(|error| ScenarioError::one(source, format!("run \"{}\": {error}", run.name)))?;
-        runs.push(run);
+        let axes = &mut scenario.sweep.get_or_insert_with(|| Sweep { axis: Vec::new() }).axis;
+        match axes.iter_mut().find(|axis| axis.key == *key) {
+            Some(axis) => axis.values.clone_from(values),
+            None => axes.push(Axis { key: key.clone(), label: String::new(), values: values.clone() }),
+        }
     }
     Ok(())
 }
 
-/// Sets a key to a value of the command line: parsed as TOML, or as the text itself if only a text
-/// is valid, such as a title that is a number. Without a value, removes the key.
-fn set_text(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    if text.is_empty() {
-        let is_there = unset_key(table, key)?;
-        let absent = "removes the key, but the scenario does not set it; expected a value";
-        return is_there.then_some(()).ok_or_else(|| absent.to_owned());
+/// Adds runs. A scenario without runs becomes one of them.
+fn add_runs(scenario: &mut Scenario, added: &[RunSpec]) -> Result<(), Mismatch> {
+    if scenario.runs.is_empty() && !added.is_empty() {
+        scenario.runs.push(RunSpec { name: scenario.scenario.name.clone(), ..RunSpec::default() });
     }
-    let value = parse_value(text);
-    if text.starts_with(['[', '{'])
-        && let Err(Problem { message, .. }) =
-            samara_document::parse::<toml::Table>(&format!("value = {text}"))
-    {
-        return Err(message);
+    for run in added {
+        if scenario.runs.iter().any(|other| other.name == run.name) {
+            let message = format!("duplicate run \"{}\": the scenario has a run with this name", run.name);
+            return Err(Mismatch::of(message));
+        }
+        scenario.runs.push(run.clone());
     }
-    let before = table.clone();
-    clear_superseded(table, key, &value);
-    let is_plain = !value.is_table() && !value.is_array();
-    set_key(table, key, value).map_err(|message| hints::with_place(key, message, table))?;
-    let Err((path, message)) = from_table(table) else { return Ok(()) };
-    if message.starts_with("missing key") {
-        // A later value may be the missing one. If none is, the whole scenario is refused.
-        return Ok(());
-    }
-    let at = if path == key || path.is_empty() { String::new() } else { format!(" (at {path})") };
-    let mut message = message + &at;
-    if message.starts_with("unknown key") && !message.contains("did you mean") {
-        // The key of another section, such as `pool.nodes`.
-        let name = key.rsplit('.').next().unwrap_or(key);
-        message = hints::with_place(name, message, &before);
-    }
-    if !is_plain {
-        return Err(message);
-    }
-    set_key(table, key, toml::Value::String(text.to_owned()))?;
-    from_table(table).map(drop).map_err(|_| message)
+    Ok(())
 }
 
 fn chosen(
@@ -740,105 +789,33 @@ fn chosen(
     Ok(runs)
 }
 
-/// Finds a run that cannot be distinguished from others in results, and an axis without values. Returns
-/// the key and the problem.
-fn ambiguous(scenario: &Scenario) -> Option<(String, String)> {
+/// Rejects a run that cannot be distinguished from others in results, and an axis without values.
+fn ambiguous(scenario: &Scenario) -> Result<(), Mismatch> {
+    let wrong = |key: String, message: String| Err(Mismatch::of(message).below(key));
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let mut names = BTreeSet::new();
     for (at, RunSpec { name, .. }) in scenario.runs.iter().enumerate() {
         let key = format!("run.{at}.name");
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             let message = format!("is \"{name}\"; results directories need letters, digits, -, _ and . only");
-            return Some((key, message));
+            return wrong(key, message);
         }
         if !names.insert(name) {
-            return Some((
-                key,
-                format!("is \"{name}\", as of another run; each run needs a name of its own"),
-            ));
+            return wrong(key, format!("is \"{name}\", as of another run; each run needs a name of its own"));
         }
     }
     let (axes, mut keys) = (scenario.sweep.iter().flat_map(|sweep| &sweep.axis), BTreeSet::new());
-    axes.enumerate().find_map(|(at, Axis { key, values, .. })| {
-        let empty = || format!("is empty; expected at least one value of {key}");
-        let twice = || format!("is \"{key}\", as of another axis; give all of its values in one axis");
-        match (values.is_empty(), keys.insert(key)) {
-            (true, _) => Some((format!("sweep.axis.{at}.values"), empty())),
-            (_, false) => Some((format!("sweep.axis.{at}.key"), twice())),
-            _ => None,
+    for (at, Axis { key, values, .. }) in axes.enumerate() {
+        if values.is_empty() {
+            let message = format!("is empty; expected at least one value of {key}");
+            return wrong(format!("sweep.axis.{at}.values"), message);
         }
-    })
-}
-
-/// Finds values of the command line that runs override. Returns a note for each, or an error if all
-/// runs override it.
-fn hidden(
-    source: &str,
-    scenario: &Scenario,
-    runs: &[RunSpec],
-    set: &[(String, String)],
-    origin: Origin,
-) -> Result<BTreeSet<String>, ScenarioError> {
-    let mut notes = BTreeSet::new();
-    for (key, value) in set {
-        let wanted = parse_value(value);
-        let mut axes = scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
-        if let Some(place) = axes.position(|axis| axis.key == *key) {
-            let message = format!(
-                "would have no effect: the key is an axis of the sweep; to use only this value, {}",
-                origin.axis(place, &wanted)
-            );
-            return Err(flag(source, &origin.set(key, value), &message));
-        }
-        let own = overriding(runs, key, std::slice::from_ref(&wanted));
-        if own.len() == runs.len() {
-            return Err(flag(source, &origin.set(key, value), &no_effect(&own, origin)));
-        }
-        if !own.is_empty() {
-            notes.insert(format!(
-                "{} does not affect runs that set this key: {}",
-                origin.set(key, value),
-                own.join(", ")
-            ));
+        if !keys.insert(key) {
+            let message = format!("is \"{key}\", as of another axis; give all of its values in one axis");
+            return wrong(format!("sweep.axis.{at}.key"), message);
         }
     }
-    Ok(notes)
-}
-
-/// Finds axes of the sweep that runs override, as [`hidden`] does for values of the command line.
-fn hidden_axes(
-    (source, text): (&str, &str),
-    scenario: &Scenario,
-    runs: &[RunSpec],
-    (axes, origin): (&[GridAxis], Origin),
-) -> Result<BTreeSet<String>, ScenarioError> {
-    let mut notes = BTreeSet::new();
-    for (place, axis) in scenario.sweep.iter().flat_map(|sweep| &sweep.axis).enumerate() {
-        let own = overriding(runs, &axis.key, &axis.values);
-        if own.len() == runs.len() {
-            let message = no_effect(&own, origin);
-            return Err(axis_error((source, text), (place, &axis.key), axes, &message));
-        }
-        if !own.is_empty() {
-            let key = &axis.key;
-            notes
-                .insert(format!("the axis {key} does not affect runs that set this key: {}", own.join(", ")));
-        }
-    }
-    Ok(notes)
-}
-
-/// An error about an axis, which is of the command line or of the file.
-fn axis_error(
-    (source, text): (&str, &str),
-    (place, key): (usize, &str),
-    axes: &[GridAxis],
-    message: &str,
-) -> ScenarioError {
-    match axes.iter().any(|(own, _)| own == key) {
-        true => flag(source, &format!("--grid {key}"), message),
-        false => problem(source, text, &format!("sweep.axis.{place}.key"), format!("{key}: {message}")),
-    }
+    Ok(())
 }
 
 /// The runs that set a key, or a table around it, so that some of these values have no effect.
@@ -850,6 +827,11 @@ fn overriding(runs: &[RunSpec], key: &str, wanted: &[toml::Value]) -> Vec<String
     runs.iter().filter_map(own).collect()
 }
 
+fn note(subject: &str, own: &[String]) -> Option<String> {
+    let own = Some(own.join(", ")).filter(|own| !own.is_empty())?;
+    Some(format!("{subject} does not affect runs that set this key: {own}"))
+}
+
 fn no_effect(own: &[String], origin: Origin) -> String {
     let remedy = match origin {
         Origin::CommandLine => "select others with --only, or change a copy of the scenario (`samara show`)",
@@ -858,46 +840,11 @@ fn no_effect(own: &[String], origin: Origin) -> String {
     format!("would have no effect: every selected run sets this key: {}; {remedy}", own.join(", "))
 }
 
-/// Finds an axis whose values all give the same scenario in all runs. Returns its place and the names
-/// of the runs. `points` have the order of [`combinations`], then of `runs` runs, then of seeds.
-fn idle_axis(scenario: &Scenario, points: &[Point], runs: usize) -> Option<(usize, String)> {
-    let axes: Vec<&Axis> = scenario.sweep.iter().flat_map(|sweep| &sweep.axis).collect();
-    let seeds = scenario.scenario.seeds.len();
-    let built: Vec<&Point> = points.iter().step_by(seeds.max(1)).collect();
-    // The number of built scenarios between two neighbouring values of an axis.
-    let mut every = built.len();
-    for (place, axis) in axes.iter().enumerate() {
-        every /= axis.values.len();
-        let is_same = |at: usize| {
-            let first = at - every * (at / every % axis.values.len());
-            at == first || built[at].scenario == built[first].scenario
-        };
-        if axis.values.len() > 1 && (0..built.len()).all(is_same) {
-            let names: Vec<&str> = built.iter().take(runs).map(|point| point.run.as_str()).collect();
-            return Some((place, names.join(", ")));
-        }
-    }
-    None
-}
-
-/// The keys that a run sets, in the order of setting them: a table before its keys, and its kind before
-/// the others.
-fn in_order(run: &RunSpec) -> Vec<(&String, &toml::Value)> {
-    let mut set: Vec<(&String, &toml::Value)> = run.set.iter().collect();
-    let rank = |key: &str| {
-        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-        (table.to_owned(), name != "kind", name.to_owned())
-    };
-    set.sort_by_cached_key(|(key, _)| rank(key));
-    set
-}
-
 /// The value that a run sets in place of `wanted`: the key itself, or a table around it.
 fn own_value(run: &RunSpec, key: &str, wanted: &toml::Value) -> Option<String> {
-    let set = in_order(run).into_iter();
-    let set = set.filter_map(|(own, value)| Some((own, value, key.strip_prefix(own.as_str())?)));
-    let mut covering = set.filter(|(_, _, below)| below.is_empty() || below.starts_with('.'));
-    let (own, value, below) = covering.next_back()?;
+    let covering = run.set.iter().filter(|(own, _)| is_within(key, own));
+    let (own, value) = covering.max_by_key(|(own, _)| own.len())?;
+    let below = &key[own.len()..];
     let effective = below.split('.').skip(1).try_fold(value, |value, part| value.get(part));
     let shown = if below.is_empty() { plain(value) } else { format!("{own} = {value}") };
     (effective.map(plain) != Some(plain(wanted))).then_some(shown)
@@ -913,51 +860,4 @@ fn combinations(scenario: &Scenario) -> Vec<Vec<(String, toml::Value)>> {
         };
         all.iter().flat_map(with).collect()
     })
-}
-
-fn build(
-    (source, text): (&str, &str),
-    base: &toml::Table,
-    values: &[(String, toml::Value)],
-    run: &RunSpec,
-) -> Result<(Scenario, toml::Table), ScenarioError> {
-    let finish = |scenario: Scenario| Scenario { runs: Vec::new(), sweep: None, ..scenario }.normalised();
-    let set = in_order(run).into_iter().map(|(key, value)| (key, value, format!("run \"{}\"", run.name)));
-    let swept = values.iter().map(|(key, value)| (key, value, "the sweep".to_owned()));
-    let all: Vec<_> = swept.chain(set).collect();
-    let change = |table: &mut toml::Table, key: &String, value: &toml::Value| {
-        clear_superseded(table, key, value);
-        set_key(table, key, value.clone())
-    };
-    let mut table = base.clone();
-    // A wrong value is an error also if the run replaces it.
-    let is_seen = values.iter().all(|(key, value)| own_value(run, key, value).is_none());
-    let is_set = is_seen && all.iter().all(|(key, value, _)| change(&mut table, key, value).is_ok());
-    if is_set && let Ok(scenario) = from_table(&table) {
-        return Ok((finish(scenario), table));
-    }
-    // Again, one key after the other, for the first that is wrong.
-    let mut table = base.clone();
-    for (key, value, place) in all {
-        change(&mut table, key, value)
-            .and_then(|()| from_table(&table).map(drop).map_err(|(_, message)| message))
-            .map_err(|message| {
-                let line = text.lines().position(|line| line.contains(key.as_str())).map(|line| line + 1);
-                let message = format!("in {place}: {message}");
-                ScenarioError::of(source, Problem { key: Some(key.clone()), line, message })
-            })?;
-    }
-    let scenario = from_table(&table).map_err(|(key, message)| problem(source, text, &key, message))?;
-    Ok((finish(scenario), table))
-}
-
-impl Scenario {
-    /// Replaces `network.bandwidth` by both rates.
-    fn normalised(mut self) -> Self {
-        if let Some(rate) = self.network.bandwidth.take() {
-            self.network.uplink = rate;
-            self.network.downlink = rate;
-        }
-        self
-    }
 }

@@ -1,129 +1,18 @@
 //! Reads the files that replace keys, so that each point of a loaded scenario matches its files.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use samara_document::keys::{get, is_within, remove};
+use samara_document::keys::get;
 use samara_document::{
-    HostTable, Inputs, LatencyOf, LatencyTable, Network, PREFIX, Placed, Problem, RegionWeights, Regions,
-    Topology, host_names, listed_regions, topology, unused_attributes,
+    HostTable, Inputs, LatencyOf, LatencyTable, PREFIX, Placed, Problem, RegionWeights, Regions, host_names,
+    listed_regions, topology, unused_attributes,
 };
-use samara_engine::kinds::Kind;
-use samara_engine::outbox::ScheduleSpec;
 use samara_engine::units::Span;
 use samara_sim::{Latency, Losses, PairLatencies};
 
+use crate::Scenario;
 use crate::check::{REGIONS_MAX, keep_one, wrong_nodes};
-use crate::family::{self, FamilySpec};
-use crate::{Point, Scenario, follow};
-
-/// Keys of files, each with the keys that it replaces. If a run, a sweep or the command line sets
-/// the file, the replaced keys are removed. A table with both is an error.
-const REPLACED: [(&str, &[&str]); 2] = [
-    ("network.latency_file", &["network.latency", "network.regions.latency"]),
-    (
-        "network.nodes_file",
-        &[
-            "network.class",
-            "network.bandwidth",
-            "network.uplink",
-            "network.downlink",
-            "network.validation_time",
-        ],
-    ),
-];
-
-/// The key that sets two others.
-pub(crate) const BOTH_RATES: &str = "network.bandwidth";
-const RATES: [&str; 2] = ["network.uplink", "network.downlink"];
-
-/// The keys of files of all families and of the network, each with the keys that it replaces.
-fn replaced<'a>(
-    families: impl Iterator<Item = &'static FamilySpec> + 'a,
-) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + 'a {
-    REPLACED.into_iter().chain(families.flat_map(|family| family.files.replaced.iter().copied()))
-}
-
-/// Returns true if a file that the scenario names replaces the key.
-pub(crate) fn is_replaced(key: &str, family: &'static FamilySpec, scenario: &toml::Table) -> bool {
-    replaced(std::iter::once(family)).any(|(file, keys)| {
-        get(scenario, file).is_some() && keys.iter().any(|replaced| is_within(key, replaced))
-    })
-}
-
-/// Removes keys that `key` supersedes, before it is set to `value`.
-pub(crate) fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value) {
-    if key == BOTH_RATES {
-        RATES.iter().for_each(|rate| remove(table, rate));
-    }
-    if key == "protocol.kind" && get(table, key) != Some(value) {
-        // Another protocol has other parameters.
-        table.remove("protocol");
-    }
-    if let Some(kind) = kind_of(key, value)
-        && let Some(section) = key.rsplit_once('.').and_then(|(section, _)| get_mut(table, section))
-    {
-        section.retain(|key, _| kind.keys.contains(&key));
-    }
-    if RATES.contains(&key)
-        && let Some(network) = table.get_mut("network").and_then(toml::Value::as_table_mut)
-        && let Some(both) = network.remove("bandwidth")
-    {
-        // Keeps the value of the other rate.
-        network.insert("uplink".to_owned(), both.clone());
-        network.insert("downlink".to_owned(), both);
-    }
-    for (_, keys) in replaced(family::all().into_iter()).filter(|(file, _)| is_within(key, file)) {
-        keys.iter().for_each(|key| remove(table, key));
-    }
-}
-
-/// Tables with a kind, each with its kinds.
-const TABLES: [(&str, &[Kind]); 3] = [
-    ("network.topology", Topology::KINDS),
-    ("protocol.schedule_publish", ScheduleSpec::KINDS),
-    ("protocol.schedule_forward", ScheduleSpec::KINDS),
-];
-
-/// Returns the kind that a key selects if it gets this value.
-fn kind_of(key: &str, value: &toml::Value) -> Option<&'static Kind> {
-    let table = key.strip_suffix(".kind")?;
-    let (_, kinds) = TABLES.into_iter().find(|(own, _)| *own == table)?;
-    kinds.iter().find(|kind| value.as_str() == Some(kind.name))
-}
-
-fn get_mut<'a>(table: &'a mut toml::Table, key: &str) -> Option<&'a mut toml::Table> {
-    key.split('.').try_fold(table, |table, part| table.get_mut(part)?.as_table_mut())
-}
-
-/// Renders a scenario as TOML without keys that have no effect. Defaults of keys that the files of its
-/// points replace are omitted, so that the text can be read again.
-pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, String> {
-    let files: BTreeSet<&str> =
-        points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
-    let mut written = scenario.to_toml()?;
-    let family = scenario.family();
-    family.unused.iter().for_each(|(key, _)| remove(&mut written, key));
-    if !files.is_empty() {
-        let (network, selected) = (Network::default(), scenario.selected.defaults());
-        let defaults = Scenario { network, selected, ..scenario.clone() }.to_toml()?;
-        let read = replaced(std::iter::once(family)).filter(|(file, _)| files.contains(file));
-        let of_network = files.iter().any(|file| file.starts_with("network.")).then_some(&"network.nodes");
-        let of_family = files.iter().any(|file| !file.starts_with("network."));
-        let left_out = family.files.left_out.iter().filter(|_| of_family);
-        for key in read.flat_map(|(_, keys)| keys).chain(of_network).chain(left_out) {
-            if get(&written, key) == get(&defaults, key) {
-                remove(&mut written, key);
-            }
-        }
-    }
-    // The latencies of regions are those of all pairs, in every run: none can be without regions.
-    if scenario.network.regions.is_some() && scenario.network.latency == Network::default().latency {
-        remove(&mut written, "network.latency");
-    }
-    follow::write_links(&mut written, points);
-    follow::text(written, scenario, points).map_err(|error| error.to_string())
-}
+use crate::layers::{BOTH_RATES, RATES, replaced};
 
 impl Scenario {
     /// The files that the scenario needs to run, including those of Samara (`builtin:`), as pairs
@@ -218,7 +107,7 @@ impl Work<'_> {
     }
 
     fn conflicts(&mut self) -> Result<(), Wrong> {
-        for (file, replaced) in replaced(std::iter::once(self.scenario.family())) {
+        for (file, replaced) in replaced(self.scenario.family()) {
             // For rates of hosts it depends on the columns of the file: see `hosts`.
             let always = |key: &&&str| file != "network.nodes_file" || **key == "network.class";
             if !self.is_given(file) {

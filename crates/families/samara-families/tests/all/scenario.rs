@@ -688,7 +688,7 @@ fn keys_of_another_topology_are_refused() {
     assert_eq!(
         error(HEAD, &table, &[]),
         format!(
-            "FILE: --set network.topology={{ kind = \"random-dials\", degree = 8 }}: {belongs} (at network.topology.degree)"
+            "FILE: --set network.topology={{ kind = \"random-dials\", degree = 8 }}: network.topology.degree: {belongs}"
         )
     );
     // Another kind removes the keys of the file that it does not have.

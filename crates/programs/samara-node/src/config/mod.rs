@@ -344,7 +344,7 @@ impl NodeConfig {
             }
             remove(&mut table, &key);
         }
-        document::from_table(&table).map_err(|(key, message)| Problem::at(text, &key, message))
+        document::from_table(&table).map_err(|error| Problem::at(text, &error.key, error.message))
     }
 
     fn resolve(mut self, directory: &Path) -> Self {

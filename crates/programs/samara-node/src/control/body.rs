@@ -13,7 +13,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use samara_document::from_value;
+use samara_document::{Mismatch, from_value};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -185,7 +185,7 @@ const WHOLE_NUMBER: &str = "a whole number from 0 to 9223372036854775807";
 /// The place in the JSON, the value there, and the expected one.
 pub(super) fn read<T: DeserializeOwned>(json: Value) -> Result<T, String> {
     let value = value(json)?;
-    from_value(&value).map_err(|(key, message)| {
+    from_value(&value).map_err(|Mismatch { key, message, .. }| {
         // The reader has the terms of configuration files.
         let mut message = message.replace("a table", "an object");
         if key.ends_with("random_bytes") {

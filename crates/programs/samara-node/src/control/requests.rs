@@ -85,9 +85,9 @@ where
         spec => spec,
     };
     let spec = samara_document::from_value(&spec);
-    spec.map(Some).map_err(|(key, message)| match key.as_str() {
-        "" | "kind" => Error::custom(without_custom(&message)),
-        key => Error::custom(format!("{key}: {message}")),
+    spec.map(Some).map_err(|error| match error.key.as_str() {
+        "" | "kind" => Error::custom(without_custom(&error.message)),
+        key => Error::custom(format!("{key}: {}", error.message)),
     })
 }
 
