@@ -37,7 +37,29 @@ fn loaded(name: &str, set: &[(&str, &str)], only: &[&str], seed: Option<u64>) ->
 
 /// Returns the error of loading an invalid scenario.
 fn refused(name: &str, set: &[(&str, &str)], only: &[&str]) -> String {
-    load_with(name, set, only, None).expect_err("the scenario should be rejected").to_string()
+    error_of(load_with(name, set, only, None))
+}
+
+/// Returns the text of an error. That of success matches no row of a table of errors.
+fn error_of(loaded: Result<Loaded, ScenarioError>) -> String {
+    loaded.map_or_else(|error| error.to_string(), |_| "NO ERROR".to_owned())
+}
+
+/// Checks a table of errors, of which the wrong rows are given, and lists all of them.
+fn assert_none(wrong: impl Iterator<Item = String>) {
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{} wrong rows:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Checks that the error of each text contains what its row expects.
+fn assert_errors<T: AsRef<str>, E: AsRef<str>>(
+    rows: impl IntoIterator<Item = (T, E)>,
+    error: impl Fn(&str) -> String,
+) {
+    assert_none(rows.into_iter().filter_map(|(text, expected)| {
+        let (text, expected, found) = (text.as_ref(), expected.as_ref(), error(text.as_ref()));
+        (!found.contains(expected)).then(|| format!("{text}: expected {expected:?}, found {found}"))
+    }));
 }
 
 fn outcomes<D: Data>(loaded: &Loaded, threads: usize) -> Vec<Outcome<D>> {

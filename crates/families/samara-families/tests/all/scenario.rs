@@ -9,7 +9,7 @@ use samara_gossipsub::config::Version;
 use samara_lab::expect::Expectation;
 use samara_scenario::Overrides;
 
-use crate::{builtins, load, load_source};
+use crate::{assert_none, builtins, error_of, load, load_source};
 
 /// The error of a file with this text; tests run at the same time, so each call has a file of its own.
 fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
@@ -21,7 +21,7 @@ fn error(text: &str, set: &[(&str, &str)], only: &[&str]) -> String {
     let only: Vec<String> = only.iter().map(|run| (*run).to_owned()).collect();
     let outcome = load(path.to_str().unwrap(), &set, &only, None);
     std::fs::remove_file(&path).unwrap();
-    outcome.expect_err("the scenario should be rejected").to_string().replace(path.to_str().unwrap(), "FILE")
+    error_of(outcome).replace(path.to_str().unwrap(), "FILE")
 }
 
 const HEAD: &str = "[scenario]\nname = \"x\"\ntitle = \"X\"\n[columns]\n";
@@ -29,7 +29,7 @@ const HEAD: &str = "[scenario]\nname = \"x\"\ntitle = \"X\"\n[columns]\n";
 /// Checks the errors of texts below [`HEAD`]. Each line of the table has a text and its error, whose
 /// lines end with a slash. An ellipsis stands for any text.
 fn assert_errors(table: &str) {
-    for line in table.trim().lines() {
+    let wrong = table.trim().lines().filter_map(|line| {
         let (text, expected) = line.split_once(" => ").expect("a text and its error");
         let found =
             error(&format!("{HEAD}{}\n", text.trim().replace(" / ", "\n")), &[], &[]).replace('\n', " / ");
@@ -38,8 +38,10 @@ fn assert_errors(table: &str) {
         for part in parts {
             rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, rest)| rest);
         }
-        assert!(rest.is_some_and(|rest| rest.is_empty() || expected.ends_with('…')), "{line}: {found}");
-    }
+        let is_right = rest.is_some_and(|rest| rest.is_empty() || expected.ends_with('…'));
+        (!is_right).then(|| format!("{line}: {found}"))
+    });
+    assert_none(wrong);
 }
 
 #[test]
@@ -265,12 +267,10 @@ const INTERNAL_WORDS: &[&str] = &[
     "field",
 ];
 
-fn assert_plain(what: &str, error: &str) {
+fn is_plain(error: &str) -> bool {
     // A run of the scenarios of payloads has this name.
     let error = error.replace("run \"sequence\"", "run");
-    for word in INTERNAL_WORDS {
-        assert!(!error.contains(word), "{what}: the error contains {word:?}: {error}");
-    }
+    !INTERNAL_WORDS.iter().any(|word| error.contains(word))
 }
 
 /// Lines of a scenario, a key, its value, and a part of the error.
@@ -388,14 +388,14 @@ cat | network.latency | 5 | found 5; expected a time with its unit, such as "50 
 
 #[test]
 fn wrong_values_are_described_in_the_terms_of_scenario_files() {
-    for line in WRONG_VALUES.trim().lines() {
+    assert_none(WRONG_VALUES.trim().lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [scenario, key, value, expected] = cells[..] else { panic!("{line}") };
         let error = crate::refused(scenario, &[(key, value)], &[]);
         let start = format!("{scenario}: --set {key}={value}: ");
-        assert!(error.starts_with(&start) && error.contains(expected), "{key}={value}: {error}");
-        assert_plain(key, &error);
-    }
+        let is_right = error.starts_with(&start) && error.contains(expected) && is_plain(&error);
+        (!is_right).then(|| format!("{line}: {error}"))
+    }));
 }
 
 /// Values that do not fit the rest of a scenario: lines of a scenario and its run, a key, its value, and
@@ -491,15 +491,17 @@ mix today | network.nodes | 1000 | allowed is 2 to 128
 
 #[test]
 fn values_that_do_not_fit_the_rest_are_refused() {
-    for line in UNFIT_VALUES.trim().lines() {
+    assert_none(UNFIT_VALUES.trim().lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [which, key, value, expected] = cells[..] else { panic!("{line}") };
         let (scenario, run) = which.split_once(' ').expect("a scenario and its run");
         let error = crate::refused(scenario, &[(key, value)], &[run]);
         let section = key.split('.').next().expect("a section");
-        assert!(error.contains(expected) && error.contains(section), "{line}: {error}");
-        assert!(!error.contains("requests.timeout"), "only the key of scenarios: {error}");
-    }
+        // Only the key of scenarios, not the field of the engine.
+        let is_right =
+            error.contains(expected) && error.contains(section) && !error.contains("requests.timeout");
+        (!is_right).then(|| format!("{line}: {error}"))
+    }));
     for (key, value, expected) in [
         ("fault.0.nodes", "[4]", "numbered 0 to 3"),
         ("fault.0.nodes", "[]", "is empty; expected numbers of nodes"),
@@ -525,7 +527,7 @@ fn one_wrong_value_is_one_problem() {
 
 #[test]
 fn misplaced_keys_of_files_are_errors_with_a_remedy() {
-    for (text, expected) in [
+    let rows = [
         (
             "[messages]\n[[run]]\nname = \"flooding\"\nset = { \"protocol.preset\" = \"flood-fifo\" }\n",
             "in run \"flooding\": found `flood-fifo`; expected one of `spec`",
@@ -542,10 +544,10 @@ fn misplaced_keys_of_files_are_errors_with_a_remedy() {
             "[rumours]\ncount = 3\n",
             "; the section of an experiment of your own needs the program that has it",
         ),
-    ] {
-        let error = load_source("own.toml", text, Inputs::default(), &Overrides::default()).unwrap_err();
-        assert!(error.to_string().contains(expected), "{text}: {error}");
-    }
+    ];
+    crate::assert_errors(rows, |text| {
+        error_of(load_source("own.toml", text, Inputs::default(), &Overrides::default()))
+    });
 }
 
 /// Collects the dotted keys of all values of a table.
@@ -561,7 +563,7 @@ fn leaves(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
 
 #[test]
 fn no_error_names_an_internal_type() {
-    let mut refused = 0;
+    let (mut refused, mut wrong) = (0, Vec::new());
     for (scenario, run) in [("peerdas", "batch"), ("cat", "cat"), ("ring", "ring"), ("mix", "equal")] {
         let all: toml::Table = load(scenario, &[], &[], None).unwrap().text.parse().unwrap();
         let mut keys = Vec::new();
@@ -571,11 +573,13 @@ fn no_error_names_an_internal_type() {
             for value in ["?", "true", "-1", "0.5", "[[]]", "{ x = 1 }"] {
                 let set = [(key.clone(), value.to_owned())];
                 let Err(error) = load(scenario, &set, &[run.to_owned()], None) else { continue };
-                assert_plain(&format!("{scenario} {key}={value}"), &error.to_string());
+                let error = error.to_string();
+                wrong.extend((!is_plain(&error)).then(|| format!("{scenario} {key}={value}: {error}")));
                 refused += 1;
             }
         }
     }
+    assert_none(wrong.into_iter());
     assert!(refused > 500, "{refused}");
 }
 
@@ -713,7 +717,7 @@ fn mistakes_in_regions_are_named() {
     let square = "[[\"2 ms\", \"9 ms\"], [\"9 ms\", \"2 ms\"]]";
     let short = "[[\"2 ms\", \"9 ms\"], [\"9 ms\"]]";
     let names = "[\"a\", \"b\"]";
-    for (names, weights, latency, expected) in [
+    let rows = [
         (
             names,
             "[1, 1]",
@@ -733,15 +737,17 @@ fn mistakes_in_regions_are_named() {
             square,
             "7: network.regions.weights: is 0 for all regions; expected more for at least one",
         ),
-    ] {
+    ];
+    assert_none(rows.into_iter().filter_map(|(names, weights, latency, expected)| {
         let text = format!("[network.regions]\nnames = {names}\nweights = {weights}\nlatency = {latency}\n");
-        assert_eq!(error(&format!("{HEAD}{text}"), &[], &[]), format!("FILE:{expected}"));
-    }
+        let found = error(&format!("{HEAD}{text}"), &[], &[]);
+        (found != format!("FILE:{expected}")).then(|| format!("{text}: expected {expected}, found {found}"))
+    }));
 }
 
 #[test]
 fn errors_name_the_flag() {
-    for (key, value, expected) in [
+    let rows = [
         ("network.nodse", "5", "--set network.nodse=5: unknown key `nodse`"),
         ("network.nodse", "5", "did you mean `nodes`?"),
         ("network.validators", "5", "unknown key `validators`"),
@@ -752,10 +758,11 @@ fn errors_name_the_flag() {
             "--set network.nodes=many: found \"many\"; expected a whole number from 2 to 1048576",
         ),
         ("run.7.label", "x", "--set run.7.label=x"),
-    ] {
-        let error = error(HEAD, &[(key, value)], &[]);
-        assert!(error.contains(expected), "{key}: {error}");
-    }
+    ];
+    assert_none(rows.into_iter().filter_map(|(key, value, expected)| {
+        let found = error(HEAD, &[(key, value)], &[]);
+        (!found.contains(expected)).then(|| format!("{key}: expected {expected:?}, found {found}"))
+    }));
     let only = error(HEAD, &[], &["nothing"]);
     assert_eq!(only, "FILE: --only nothing: there is no such run; the runs are x");
     let missing = load("peerdsa", &[], &[], None).unwrap_err().to_string();
