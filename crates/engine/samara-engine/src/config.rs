@@ -17,6 +17,14 @@ pub struct ConfigError {
     pub expected: Cow<'static, str>,
 }
 
+impl ConfigError {
+    /// Returns the error for a structure that has the structure of the field as `parent`.
+    #[must_use]
+    pub fn below(self, parent: &str) -> Self {
+        Self { field: format!("{parent}.{}", self.field).into(), ..self }
+    }
+}
+
 /// Checks one value of a configuration.
 ///
 /// # Errors

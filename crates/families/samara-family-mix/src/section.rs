@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use samara_engine::settings::Settings;
 use samara_engine::units::{Share, Span};
 use samara_mix::{Config, Group, Parameters, ResultShape};
 use samara_sim::identity_of;
@@ -238,11 +239,10 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
     if let Some(error) = config(scenario).validate().err() {
         let key = match &*error.field {
             "pool" => "network.nodes".to_owned(),
-            "reconnect" => "protocol.reconnect_limit".to_owned(),
+            field @ ("teams" | "team" | "batch" | "group" | "rounds") => format!("mix.{field}"),
             field => {
-                let field = field.split(',').next().unwrap_or(field);
-                let own = ["teams", "team", "batch", "group", "rounds"].contains(&field);
-                format!("{}.{field}", if own { "mix" } else { "protocol" })
+                let key = Config::key_of(field);
+                format!("protocol.{}", key.as_deref().unwrap_or(field))
             }
         };
         checks.wrong(&key, format!("found {}, expected {}", error.found, error.expected));

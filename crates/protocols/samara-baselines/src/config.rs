@@ -4,15 +4,21 @@ use std::time::Duration;
 
 use samara_engine::config::{ConfigError, check};
 use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Schedule};
+use samara_engine::settings::{Ranges, above};
 
 use crate::core::SeenCache;
 
-/// Capacity for frames, per peer. Control frames go first, then own and forwarded messages in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sending {
-    pub control: LaneCapacity,
-    pub own: LaneCapacity,
-    pub forwarded: LaneCapacity,
+samara_engine::ranges! {
+    /// Capacity for frames, per peer. Control frames go first, then own and forwarded messages in turn.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Sending {
+        #[range(..)]
+        pub control: LaneCapacity,
+        #[range(..)]
+        pub own: LaneCapacity,
+        #[range(..)]
+        pub forwarded: LaneCapacity,
+    }
 }
 
 impl Default for Sending {
@@ -27,26 +33,32 @@ pub(crate) const CONTROL: Lane = Lane(0);
 pub(crate) const OWN: Lane = Lane(1);
 pub(crate) const FORWARDED: Lane = Lane(2);
 
-/// Parameters that all engines of this crate share.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Common {
-    /// Maximum length of a frame sent or accepted, in bytes including its length prefix.
-    pub max_frame_bytes: usize,
-    /// Time for which a node remembers the id of a message it has seen.
-    pub seen_ttl: Duration,
-    /// Maximum number of remembered ids. Beyond it, the oldest are forgotten.
-    pub seen_capacity: usize,
-    /// Whether a node withdraws a copy owed to a peer when the peer itself sends or announces the
-    /// message. No implementation of these protocols does, but they choose the order of copies when
-    /// they queue them.
-    pub withdraw: bool,
-    /// Whether the engine emits an event for every further copy of a message.
-    pub report_duplicates: bool,
-    /// Whether each link drains its own queue, or one order covers all links.
-    pub dispatch: Dispatch,
-    pub sending: Sending,
-    pub schedule_own: Schedule,
-    pub schedule_forwarded: Schedule,
+samara_engine::ranges! {
+    /// Parameters that all engines of this crate share.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Common {
+        /// Maximum length of a frame sent or accepted, in bytes including its length prefix.
+        #[range(1..)]
+        pub max_frame_bytes: usize,
+        /// Time for which a node remembers the id of a message it has seen.
+        #[range(above(Duration::ZERO))]
+        pub seen_ttl: Duration,
+        /// Maximum number of remembered ids. Beyond it, the oldest are forgotten.
+        #[range(1..=SeenCache::CAPACITY_MAX)]
+        pub seen_capacity: usize,
+        /// Whether a node withdraws a copy owed to a peer when the peer itself sends or announces the
+        /// message. No implementation of these protocols does, but they choose the order of copies when
+        /// they queue them.
+        pub withdraw: bool,
+        /// Whether the engine emits an event for every further copy of a message.
+        pub report_duplicates: bool,
+        /// Whether each link drains its own queue, or one order covers all links.
+        pub dispatch: Dispatch,
+        #[range(..)]
+        pub sending: Sending,
+        pub schedule_own: Schedule,
+        pub schedule_forwarded: Schedule,
+    }
 }
 
 impl Default for Common {
@@ -77,38 +89,24 @@ impl Common {
         let lanes = vec![lane("control", 0, control), lane("own", 1, own), lane("forwarded", 1, forwarded)];
         OutboxConfig { dispatch: self.dispatch, lanes }
     }
-
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        check(self.max_frame_bytes >= 1, "max_frame_bytes", self.max_frame_bytes, "at least 1")?;
-        check(!self.seen_ttl.is_zero(), "seen_ttl", self.seen_ttl, "more than 0")?;
-        let expected = format!("1 to {}", SeenCache::CAPACITY_MAX);
-        let holds = (1..=SeenCache::CAPACITY_MAX).contains(&self.seen_capacity);
-        check(holds, "seen_capacity", self.seen_capacity, expected)?;
-        let Sending { control, own, forwarded } = &self.sending;
-        for (field, room) in
-            [("sending.control", control), ("sending.own", own), ("sending.forwarded", forwarded)]
-        {
-            check(
-                room.copies >= 1 && room.bytes >= 1,
-                field,
-                room,
-                "room for at least one copy of one byte",
-            )?;
-        }
-        Ok(())
-    }
 }
 
-/// Configuration of a FloodSub or RandomSub node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PubSubConfig {
-    pub common: Common,
-    /// Maximum number of subscription changes in an RPC. Longer RPCs are ignored.
-    pub subscriptions_per_rpc_max: usize,
-    /// Maximum number of topics remembered per peer.
-    pub topics_per_peer_max: usize,
-    /// Maximum length of a topic name, in bytes.
-    pub topic_bytes_max: usize,
+samara_engine::ranges! {
+    /// Configuration of a FloodSub or RandomSub node.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PubSubConfig {
+        #[range(..)]
+        pub common: Common,
+        /// Maximum number of subscription changes in an RPC. Longer RPCs are ignored.
+        #[range(1..)]
+        pub subscriptions_per_rpc_max: usize,
+        /// Maximum number of topics remembered per peer.
+        #[range(1..)]
+        pub topics_per_peer_max: usize,
+        /// Maximum length of a topic name, in bytes.
+        #[range(1..)]
+        pub topic_bytes_max: usize,
+    }
 }
 
 impl Default for PubSubConfig {
@@ -124,55 +122,52 @@ impl Default for PubSubConfig {
     }
 }
 
-impl PubSubConfig {
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        self.common.validate()?;
-        for (field, found) in [
-            ("subscriptions_per_rpc_max", self.subscriptions_per_rpc_max),
-            ("topics_per_peer_max", self.topics_per_peer_max),
-            ("topic_bytes_max", self.topic_bytes_max),
-        ] {
-            check(found >= 1, field, found, "at least 1")?;
-        }
-        Ok(())
+samara_engine::ranges! {
+    /// Configuration of a [`Plumtree`](crate::Plumtree) node.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PlumtreeConfig {
+        #[range(..)]
+        pub common: Common,
+        /// Time from the first announcement of a missing message to the first GRAFT (`timeout1` of the
+        /// paper). It should cover the time by which the tree can be slower than a single announcement.
+        /// With a shorter time, nodes request messages that are already on their way, and the tree
+        /// never settles.
+        pub graft_timeout: Duration,
+        /// Time from one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an
+        /// average round trip time to a neighbor").
+        // With 0, all announcers of a message would be grafted at the same moment.
+        #[range(above(Duration::ZERO))]
+        pub graft_retry: Duration,
+        /// Time for which announcements are collected before they are sent. 0 sends them at once.
+        pub dispatch_interval: Duration,
+        /// Number of hops by which an announcement must beat the received copy to change the tree;
+        /// `None` never changes it. A tree is optimised for one sender. Many senders each pull it their
+        /// own way, which at high rates keeps it from ever settling; use `None` for them.
+        pub optimization_threshold: Option<u32>,
+        /// Time for which a message is kept to answer GRAFTs.
+        pub cache_ttl: Duration,
+        /// Maximum number of messages kept. Beyond it, the oldest are dropped.
+        #[range(1..)]
+        pub cache_messages_max: usize,
+        /// Maximum number of payload bytes kept. Beyond it, the oldest messages are dropped.
+        #[range(1..)]
+        pub cache_bytes_max: usize,
+        /// Maximum number of messages known to be missing at a time.
+        #[range(1..)]
+        pub missing_max: usize,
+        /// Maximum number of announcements from one peer for missing messages, without those already
+        /// grafted from it.
+        #[range(1..)]
+        pub missing_per_peer_max: usize,
+        /// Maximum number of ids in an IHAVE, both sent and processed.
+        #[range(1..)]
+        pub ihave_ids_max: usize,
+        /// Maximum number of ids waiting for the next dispatch to one peer.
+        #[range(1..)]
+        pub ihave_queue_max: usize,
+        /// Maximum number of messages that a peer gets by GRAFT per second.
+        pub grafts_per_second_max: u32,
     }
-}
-
-/// Configuration of a [`Plumtree`](crate::Plumtree) node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlumtreeConfig {
-    pub common: Common,
-    /// Time from the first announcement of a missing message to the first GRAFT (`timeout1` of the
-    /// paper). It should cover the time by which the tree can be slower than a single announcement.
-    /// With a shorter time, nodes request messages that are already on their way, and the tree
-    /// never settles.
-    pub graft_timeout: Duration,
-    /// Time from one GRAFT for a message to the next (`timeout2` of the paper: "in the order of an
-    /// average round trip time to a neighbor").
-    pub graft_retry: Duration,
-    /// Time for which announcements are collected before they are sent. 0 sends them at once.
-    pub dispatch_interval: Duration,
-    /// Number of hops by which an announcement must beat the received copy to change the tree;
-    /// `None` never changes it. A tree is optimised for one sender. Many senders each pull it their
-    /// own way, which at high rates keeps it from ever settling; use `None` for them.
-    pub optimization_threshold: Option<u32>,
-    /// Time for which a message is kept to answer GRAFTs.
-    pub cache_ttl: Duration,
-    /// Maximum number of messages kept. Beyond it, the oldest are dropped.
-    pub cache_messages_max: usize,
-    /// Maximum number of payload bytes kept. Beyond it, the oldest messages are dropped.
-    pub cache_bytes_max: usize,
-    /// Maximum number of messages known to be missing at a time.
-    pub missing_max: usize,
-    /// Maximum number of announcements from one peer for missing messages, without those already
-    /// grafted from it.
-    pub missing_per_peer_max: usize,
-    /// Maximum number of ids in an IHAVE, both sent and processed.
-    pub ihave_ids_max: usize,
-    /// Maximum number of ids waiting for the next dispatch to one peer.
-    pub ihave_queue_max: usize,
-    /// Maximum number of messages that a peer gets by GRAFT per second.
-    pub grafts_per_second_max: u32,
 }
 
 impl Default for PlumtreeConfig {
@@ -201,21 +196,9 @@ impl Default for PlumtreeConfig {
 
 impl PlumtreeConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        self.common.validate()?;
-        // With 0, all announcers of a message would be grafted at the same moment.
-        check(!self.graft_retry.is_zero(), "graft_retry", self.graft_retry, "more than 0")?;
+        self.check_ranges()?;
         let (ttl, seen_ttl) = (self.cache_ttl, self.common.seen_ttl);
         check(ttl <= seen_ttl, "cache_ttl", ttl, format!("at most common.seen_ttl = {seen_ttl:?}"))?;
-        for (field, found) in [
-            ("cache_messages_max", self.cache_messages_max),
-            ("cache_bytes_max", self.cache_bytes_max),
-            ("missing_max", self.missing_max),
-            ("missing_per_peer_max", self.missing_per_peer_max),
-            ("ihave_ids_max", self.ihave_ids_max),
-            ("ihave_queue_max", self.ihave_queue_max),
-        ] {
-            check(found >= 1, field, found, "at least 1")?;
-        }
         // An IHAVE must fit into a frame: 21 bytes per id (16, and a varint of up to 5), plus a
         // topic.
         let needed = self.ihave_ids_max.saturating_mul(21).saturating_add(1100);

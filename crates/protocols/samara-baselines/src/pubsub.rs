@@ -6,6 +6,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use samara_engine::config::ConfigError;
 use samara_engine::outbox::Owe;
+use samara_engine::settings::Ranges;
 use samara_engine::{
     Engine, Frame, Input, NodeRng, Outbox, PeerId, PeerIdentity, PeerInfo, PeerKeyed, PeerMap, PeerSet,
     TimerToken, Topic,
@@ -89,7 +90,7 @@ impl PubSub {
         identity: PeerIdentity,
         fanout: Option<usize>,
     ) -> Result<Self, ConfigError> {
-        config.validate()?;
+        config.check_ranges()?;
         Ok(Self {
             core: Core::new(&config.common, identity),
             config,

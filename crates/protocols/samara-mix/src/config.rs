@@ -7,6 +7,7 @@ use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneCapacity, LaneConfig, OutboxConfig, Overflow};
 #[cfg(feature = "config")]
 use samara_engine::settings::{Overlay, Section};
+use samara_engine::settings::{Ranges, above};
 #[cfg(feature = "config")]
 use samara_engine::shape::ShapeSetting;
 use samara_engine::shape::{Workload, choose};
@@ -34,6 +35,7 @@ samara_engine::settings! {
         pub first_round: u64,
 
         /// Number of teams that exist at the same time.
+        #[range(1..)]
         pub teams: usize,
         pub team: usize,
         pub batch: u32,
@@ -41,17 +43,21 @@ samara_engine::settings! {
         /// message.
         pub transfer: Transfer => call,
         /// Slots that a node processes and sends together in the precomputation.
+        #[range(1..)]
         pub precomputation_slots: u32 => precomputation_slots,
         /// Slots that a node processes and sends together in real time.
+        #[range(1..)]
         pub realtime_slots: u32 => realtime_slots,
         /// The shape along which results travel from the last node to all the others.
         pub shape: ResultShape,
         /// Number of rounds after which a team is drawn again.
+        #[range(1..)]
         pub rounds_per_draw: u64 => rounds_per_draw as u32,
         /// Total number of rounds that the scheduler creates in all teams; unlimited if absent.
         pub rounds: Option<u64>,
         /// Rounds of a team in precomputation at the same time: 1 is sequential, the size of the team
         /// is pipelined.
+        #[range(1..)]
         pub precomputing_max: usize => precomputing_max as u32,
         /// Rounds of a team that exist at the same time, including those that wait for a batch. Bounds
         /// memory. Raised to the number that the stock needs, if that is larger.
@@ -59,6 +65,7 @@ samara_engine::settings! {
 
         /// Rounds in real time at their first node at the same time: 1 is sequential, the size of the
         /// team is pipelined, and more hide latency.
+        #[range(1..)]
         pub realtime_max: usize => realtime_max as u32,
         /// Maximum number of rounds, of all teams, that a node takes part in.
         pub node_rounds_max: usize,
@@ -66,7 +73,9 @@ samara_engine::settings! {
         pub batch_max: u32,
         /// Jobs that run at the same time: the number of cores. Others wait in the engine, where real
         /// time goes first.
+        #[range(1..)]
         pub jobs_max: usize,
+        #[range(1..)]
         pub senders_max: usize,
         /// Minimum number of different senders with valid payloads in a batch. Every node of a team
         /// fails rounds with fewer, so that the first node alone cannot mix a payload with its own.
@@ -74,16 +83,19 @@ samara_engine::settings! {
         pub senders_min: usize,
         /// Maximum number of control frames that a host owes to a peer. It closes the link to a peer
         /// that lets more wait, because other frames of the protocol answer those of the peer.
+        #[range(1..)]
         pub control_max: usize,
         /// Maximum sizes of frames from links.
         pub limits: Limits,
 
         /// Interval of the pings around each team and over each link, or `None` for no pings. A ping
         /// that does not return within the interval is lost.
+        #[range(TICK_INTERVAL..)]
         pub ping: Option<Duration>,
 
         pub reconnect: Reconnect => ..,
         /// Interval at which each host sends a sign of life over each of its links.
+        #[range(above(Duration::ZERO))]
         pub beat: Duration,
         /// Time without any frame after which a link is closed. Signs of life wait behind a large
         /// message, so this must exceed the time that the largest message takes.
@@ -117,6 +129,7 @@ samara_engine::settings! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Reconnect {
         /// The delay before the first attempt.
+        #[range(above(Duration::ZERO))]
         pub first: Duration,
         /// The maximum delay before any attempt.
         pub max: Duration,
@@ -232,6 +245,7 @@ impl Config {
     /// # Errors
     /// Returns the first value that is not valid.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        self.check_ranges()?;
         let distinct: std::collections::BTreeSet<_> = self.pool.iter().chain([&self.scheduler]).collect();
         check(
             distinct.len() == self.pool.len() + 1,
@@ -246,30 +260,17 @@ impl Config {
             self.team,
             "2 to 32, and no more than the pool has",
         )?;
-        check(self.teams > 0, "teams", self.teams, "at least 1")?;
         check((1..=self.batch_max).contains(&self.batch), "batch", self.batch, "1 to batch_max")?;
-        let pieces = [self.precomputation_slots, self.realtime_slots];
-        check(!pieces.contains(&0), "precomputation_slots, realtime_slots", pieces, "at least 1")?;
-        check(
-            self.ping.is_none_or(|ping| ping >= TICK_INTERVAL),
-            "ping",
-            self.ping,
-            "none, or at least 100 ms",
-        )?;
-        check(self.rounds_per_draw > 0, "rounds_per_draw", 0, "at least 1")?;
-        let bounds = [self.senders_max, self.control_max];
-        check(!bounds.contains(&0), "senders_max, control_max", bounds, "at least 1")?;
-        let rounds = [self.precomputing_max, self.realtime_max, self.jobs_max];
-        check(!rounds.contains(&0), "precomputing_max, realtime_max, jobs_max", rounds, "at least 1")?;
         let (all, some) = (self.rounds_max, self.precomputing_max);
         check(all >= some, "rounds_max", all, "at least precomputing_max")?;
         let needed = self.teams * self.rounds_max;
         check(self.node_rounds_max >= needed, "node_rounds_max", self.node_rounds_max, "teams * rounds_max")?;
         let Reconnect { first, max, limit } = self.reconnect;
-        let ordered = !first.is_zero() && first <= max && max <= limit;
-        check(ordered, "reconnect", self.reconnect, "0 < first <= max <= limit")?;
-        let ordered = !self.beat.is_zero() && self.beat < self.silence;
-        check(ordered, "beat, silence", [self.beat, self.silence], "0 < beat < silence")
+        check(max >= first, "reconnect.max", max, format!("at least reconnect.first = {first:?}"))?;
+        let expected = format!("at least {max:?}, the maximum delay before an attempt");
+        check(limit >= max, "reconnect.limit", limit, expected)?;
+        let expected = format!("more than beat = {:?}", self.beat);
+        check(self.silence > self.beat, "silence", self.silence, expected)
     }
 }
 

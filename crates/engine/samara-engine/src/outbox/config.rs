@@ -67,15 +67,19 @@ impl LaneConfig {
     }
 }
 
-/// The capacity of a lane for one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneCapacity {
-    /// Maximum number of copies.
-    pub copies: usize,
-    /// Maximum encoded bytes of all copies together.
-    pub bytes: u64,
-    /// The treatment of copies beyond the capacity.
-    pub overflow: Overflow,
+crate::ranges! {
+    /// The capacity of a lane for one peer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LaneCapacity {
+        /// Maximum number of copies.
+        #[range(1..)]
+        pub copies: usize,
+        /// Maximum encoded bytes of all copies together.
+        #[range(1..)]
+        pub bytes: u64,
+        /// The treatment of copies beyond the capacity.
+        pub overflow: Overflow,
+    }
 }
 
 impl LaneCapacity {

@@ -5,6 +5,7 @@ mod explain;
 mod inputs;
 mod limits;
 mod metrics;
+mod ranges;
 mod report;
 mod runs;
 mod scenario;

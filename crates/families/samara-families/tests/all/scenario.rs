@@ -303,7 +303,7 @@ payload | columns.pieces.spoofing | 101 % | is 101 %; at most 100 %
 payload | columns.pieces.omitted | 32 | is 32 of 32 pieces; expected fewer
 payload | columns.pieces.id_size | 19 B | is 19 B; expected 20 B to 1 KiB
 payload | columns.custody_needed | 3 | comes without pieces;
-payload | protocol.spread.pull.retry | 0 ms | found 0ns, expected more than 0
+payload | protocol.spread.pull.retry | 0 ms | found 0 s; expected more than 0 s
 payload | protocol.spread | 2 | found 2; expected a table
 peerdas | protocol.preset | true | found true; expected one of `spec`, `ethereum`
 peerdas | network.topology | ring | found "ring"; expected a table with the keys kind, degree,
@@ -482,7 +482,7 @@ mix today | mix.cores | 0 | allowed is 1 to
 mix today | mix.processor | 0.5 % | found "0.5 %", expected 1 % to 100 %
 mix today | mix.group | "small" | found `small`; expected one of
 mix today | protocol.realtime_max | 0 | at least 1
-mix today | protocol.reconnect_limit | "1 s" | 0 < first <= max <= limit
+mix today | protocol.reconnect_limit | "1 s" | found 1s, expected at least 15s, the maximum delay
 mix today | transport.kind | "tcp" | teams need kind
 mix today | transport.http2_window | "3 GB" | allowed is 1 B to 2147483647 B
 mix today | network.validation_time | "1 ms" | mix.cpu

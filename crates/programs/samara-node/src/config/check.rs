@@ -9,6 +9,7 @@ use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_document::closest;
 use samara_engine::outbox::{ScheduleSpec, SourceKind};
+use samara_engine::settings::Ranges;
 use samara_engine::units::Size;
 use samara_gossipsub::Config;
 use samara_gossipsub::config::Authenticity;
@@ -30,8 +31,6 @@ use super::{AuthenticityKind, IdKind, NodeConfig, Server};
 const FRAME_OVERHEAD: usize = 4096;
 /// Maximum payload that can be configured: frames are held in memory whole.
 const MAX_SIZE: u64 = 64 << 20;
-/// Maximum bytes in flight on each link, for the same reason.
-const IN_FLIGHT_MAX: u64 = 64 << 20;
 /// Length of truncated `SHA-256` ids in bytes, as in Ethereum.
 const SHA256_ID_LEN: u8 = 20;
 /// The levels of a log.
@@ -66,6 +65,9 @@ pub(super) fn check(
 
 impl NodeConfig {
     pub(super) fn check(self) -> Result<Checked, Wrong> {
+        self.check_ranges().map_err(|error| {
+            (error.field.to_string(), format!("found {}; expected {}", error.found, error.expected))
+        })?;
         let identity = &self.identity;
         check(identity.key_file.is_some() != identity.seed.is_some(), "identity", || {
             let found = if identity.seed.is_some() { "both" } else { "neither" };
@@ -81,9 +83,6 @@ impl NodeConfig {
              which nobody else can read: `umask 077; openssl rand -hex 32 > control.token`"
                 .to_owned()
         })?;
-        if let Some(trace) = &self.trace {
-            check(trace.queue >= 1, "trace.queue", || "found 0; expected at least 1 event".to_owned())?;
-        }
         check_filter(&self.log.filter).map_err(|message| ("log.filter".to_owned(), message))?;
         let engine = self.engine()?;
         let options = Options {
@@ -122,22 +121,8 @@ impl NodeConfig {
     fn check_network(&self) -> Result<(), Wrong> {
         let network = &self.network;
         let (first, max) = (network.redial_first, network.redial_max);
-        check(first.nanos() > 0, "network.redial_first", || "found 0 s; expected more than 0 s".to_owned())?;
         check(max >= first, "network.redial_max", || {
             format!("found {max}; expected at least redial_first = {first}")
-        })?;
-        let counts = [
-            ("connections_max", network.connections_max),
-            ("connections_per_peer_max", network.connections_per_peer_max),
-            ("connections_per_address_max", network.connections_per_address_max),
-            ("pending_max", network.pending_max),
-        ];
-        for (key, count) in counts {
-            check(count >= 1, format!("network.{key}"), || "found 0; expected at least 1".to_owned())?;
-        }
-        let in_flight = self.transport.in_flight;
-        check((1..=IN_FLIGHT_MAX).contains(&in_flight.bytes()), "transport.in_flight", || {
-            format!("found {in_flight}; expected 1 B to {}", Size::from_bytes(IN_FLIGHT_MAX))
         })
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use samara_engine::Shape;
+use samara_engine::settings::above;
 use samara_engine::shape::{ShapeSetting, Workload};
 use samara_engine::units::{Size, Span};
 use samara_net::ring::{self, Authentication, Certificates, Frames, OptionError, Secret};
@@ -15,41 +16,47 @@ use super::Network;
 use super::check::{Wrong, check, is_loopback};
 use super::mix::{Peer, load};
 
-/// A member of a group, over framed TCP.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// The name of the group. The member rejects nodes of another group.
-    pub name: String,
-    /// Address to listen on, such as `192.0.2.1:7800`.
-    pub listen: SocketAddr,
-    /// The address at which others dial this member, if it differs from `listen`.
-    pub advertise: Option<SocketAddr>,
-    #[serde(default)]
-    pub seeds: Vec<SocketAddr>,
-    /// The file with the secret of all members: at least 16 random bytes, without white space at
-    /// its ends. Only its owner can read it.
-    pub secret: Option<PathBuf>,
-    /// The scope of the secret: everything by default.
-    pub frames: Option<Protected>,
-    /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate)
-    /// writes it, instead of a secret.
-    pub identity: Option<PathBuf>,
-    /// With a certificate, all members.
-    #[serde(default)]
-    pub members: Vec<Peer>,
-    /// Everybody who reaches the address can join.
-    #[serde(default)]
-    pub unauthenticated: bool,
-    /// The time within which a seed must answer; otherwise the node does not start. By default a
-    /// member without a seed founds a group.
-    pub require_seed: Option<Span>,
-    /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait.
-    #[serde(default = "default_queue")]
-    pub queue: Size,
-    /// The keys of a scenario's `[protocol]`.
-    #[serde(default)]
-    pub protocol: Parameters,
+const QUEUE_MAX: Size = Size::from_bytes(*ring::Options::QUEUE_BYTES.end() as u64);
+
+samara_engine::ranges! {
+    /// A member of a group, over framed TCP.
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Group {
+        /// The name of the group. The member rejects nodes of another group.
+        pub name: String,
+        /// Address to listen on, such as `192.0.2.1:7800`.
+        pub listen: SocketAddr,
+        /// The address at which others dial this member, if it differs from `listen`.
+        pub advertise: Option<SocketAddr>,
+        #[serde(default)]
+        pub seeds: Vec<SocketAddr>,
+        /// The file with the secret of all members: at least 16 random bytes, without white space at
+        /// its ends. Only its owner can read it.
+        pub secret: Option<PathBuf>,
+        /// The scope of the secret: everything by default.
+        pub frames: Option<Protected>,
+        /// The file with certificate and key in PEM, as [`new_certificate`](crate::new_certificate)
+        /// writes it, instead of a secret.
+        pub identity: Option<PathBuf>,
+        /// With a certificate, all members.
+        #[serde(default)]
+        pub members: Vec<Peer>,
+        /// Everybody who reaches the address can join.
+        #[serde(default)]
+        pub unauthenticated: bool,
+        /// The time within which a seed must answer; otherwise the node does not start. By default a
+        /// member without a seed founds a group.
+        #[range(above(Span::default()))]
+        pub require_seed: Option<Span>,
+        /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait.
+        #[serde(default = "default_queue")]
+        #[range(Size::from_bytes(1)..=QUEUE_MAX)]
+        pub queue: Size,
+        /// The keys of a scenario's `[protocol]`.
+        #[serde(default)]
+        pub protocol: Parameters,
+    }
 }
 
 /// A valid configuration. Its secret or certificate is read at the start.
@@ -137,10 +144,8 @@ impl Group {
             "authentication" => return ("group.secret".to_owned(), self.unprotected()),
             "authentication.members" => "group.members",
             "authentication.identity" => "group.identity",
-            "queue_bytes" => "group.queue",
             "advertise" => "group.advertise",
             "seeds" => "group.seeds",
-            "require_seed" => "group.require_seed",
             field => {
                 let key = key_of(field).unwrap_or_else(|| field.to_owned());
                 let message = format!("found {}; expected {}", error.found, error.expected);

@@ -73,6 +73,7 @@ section! {
         options: GatewayOptions => ..,
         /// Maximum number of senders that the node shares secrets with. Beyond it, the sender that
         /// has been unused for the longest time leaves.
+        #[range(1..)]
         pub senders_max: Option<usize> => senders_max,
     }
 }
@@ -188,14 +189,12 @@ impl CheckedMix {
         options.check().map_err(|error| {
             let key = match &*error.field {
                 "identity" | "gateway" | "team" | "teams" | "batch" | "ping" => error.field.to_string(),
-                "senders_max, control_max" => "senders.senders_max".to_owned(),
                 "senders_min" => "senders.senders_min".to_owned(),
                 "pool" => "nodes".to_owned(),
                 "windows" => "window".to_owned(),
-                "reconnect" => "protocol.reconnect_limit".to_owned(),
                 field => match GatewayOptions::key_of(field) {
                     Some(key) => format!("senders.{key}"),
-                    None => format!("protocol.{field}"),
+                    None => format!("protocol.{}", Config::key_of(field).as_deref().unwrap_or(field)),
                 },
             };
             format!("mix.{key}: found {}; expected {}", error.found, error.expected)

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use samara_document::keys::{get, remove};
 use samara_document::{self as document, Problem, file};
+use samara_engine::settings::above;
 use samara_engine::units::{Size, Span};
 use samara_gossipsub::config::Parameters;
 use samara_trace::TraceOptions;
@@ -26,38 +27,45 @@ pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
 pub use pool::{CheckedPool, Pool};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodeConfig {
-    /// Topics to join at the start.
-    #[serde(default)]
-    pub topics: Vec<String>,
-    pub identity: Identity,
-    #[serde(default)]
-    pub network: Network,
-    #[serde(default)]
-    pub transport: Transport,
-    /// The parameters of GossipSub: the keys of a scenario's `[protocol]`.
-    #[serde(default)]
-    pub protocol: Parameters,
-    #[serde(default)]
-    pub format: Format,
-    /// The transaction pool. Without this section there is none.
-    pub pool: Option<Pool>,
-    /// The member of a group. Without this section there is none.
-    pub group: Option<Group>,
-    /// The node of a mix pool, or its scheduler. Without this section there is none.
-    pub mix: Option<Mix>,
-    /// The control API. Without this section there is none.
-    pub control: Option<Server>,
-    /// A separate server for `/metrics`, which is also part of the control API.
-    pub metrics: Option<Server>,
-    /// The trace. Without this section the node writes none.
-    pub trace: Option<Trace>,
-    #[serde(default)]
-    pub log: Log,
-    #[serde(default)]
-    pub stop: Stop,
+samara_engine::ranges! {
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct NodeConfig {
+        /// Topics to join at the start.
+        #[serde(default)]
+        pub topics: Vec<String>,
+        pub identity: Identity,
+        #[serde(default)]
+        #[range(..)]
+        pub network: Network,
+        #[serde(default)]
+        #[range(..)]
+        pub transport: Transport,
+        /// The parameters of GossipSub: the keys of a scenario's `[protocol]`.
+        #[serde(default)]
+        pub protocol: Parameters,
+        #[serde(default)]
+        pub format: Format,
+        /// The transaction pool. Without this section there is none.
+        #[range(..)]
+        pub pool: Option<Pool>,
+        /// The member of a group. Without this section there is none.
+        #[range(..)]
+        pub group: Option<Group>,
+        /// The node of a mix pool, or its scheduler. Without this section there is none.
+        pub mix: Option<Mix>,
+        /// The control API. Without this section there is none.
+        pub control: Option<Server>,
+        /// A separate server for `/metrics`, which is also part of the control API.
+        pub metrics: Option<Server>,
+        /// The trace. Without this section the node writes none.
+        #[range(..)]
+        pub trace: Option<Trace>,
+        #[serde(default)]
+        pub log: Log,
+        #[serde(default)]
+        pub stop: Stop,
+    }
 }
 
 /// The identity of the node: exactly one of the keys.
@@ -74,26 +82,33 @@ pub struct Identity {
     pub allow_seed: bool,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Network {
-    /// Addresses to listen on: `/ip4/0.0.0.0/tcp/4001`, `/ip4/0.0.0.0/udp/4001/quic-v1`.
-    pub listen: Vec<String>,
-    /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
-    pub dial: Vec<String>,
-    /// Wait before the second attempt to dial. It doubles after each further attempt.
-    pub redial_first: Span,
-    pub redial_max: Span,
-    /// Time after which an unused connection is closed.
-    pub idle_timeout: Span,
-    /// Maximum number of connections. An eighth of them is for peers that this node dials.
-    pub connections_max: u32,
-    pub connections_per_peer_max: u32,
-    /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with
-    /// those in the handshake. Loopback has no limit.
-    pub connections_per_address_max: u32,
-    /// Maximum number of connections in their handshake, in either direction.
-    pub pending_max: u32,
+samara_engine::ranges! {
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct Network {
+        /// Addresses to listen on: `/ip4/0.0.0.0/tcp/4001`, `/ip4/0.0.0.0/udp/4001/quic-v1`.
+        pub listen: Vec<String>,
+        /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
+        pub dial: Vec<String>,
+        /// Wait before the second attempt to dial. It doubles after each further attempt.
+        #[range(above(Span::default()))]
+        pub redial_first: Span,
+        pub redial_max: Span,
+        /// Time after which an unused connection is closed.
+        pub idle_timeout: Span,
+        /// Maximum number of connections. An eighth of them is for peers that this node dials.
+        #[range(1..)]
+        pub connections_max: u32,
+        #[range(1..)]
+        pub connections_per_peer_max: u32,
+        /// Maximum number of connections that peers open from one IPv4 address, or one /64 of IPv6, with
+        /// those in the handshake. Loopback has no limit.
+        #[range(1..)]
+        pub connections_per_address_max: u32,
+        /// Maximum number of connections in their handshake, in either direction.
+        #[range(1..)]
+        pub pending_max: u32,
+    }
 }
 
 impl Default for Network {
@@ -113,13 +128,16 @@ impl Default for Network {
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Transport {
-    /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
-    pub in_flight: Size,
-    /// With one order over all links, limit what the node has under way over all of them together.
-    pub node_limit: bool,
+samara_engine::ranges! {
+    #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct Transport {
+        /// Bytes in flight into the stream of each link. Copies beyond that can still be withdrawn.
+        #[range(Size::from_bytes(1)..=IN_FLIGHT_MAX)]
+        pub in_flight: Size,
+        /// With one order over all links, limit what the node has under way over all of them together.
+        pub node_limit: bool,
+    }
 }
 
 impl Default for Transport {
@@ -175,21 +193,24 @@ pub struct Server {
     pub token_file: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trace {
-    /// The trace file, which replaces an existing one.
-    pub file: PathBuf,
-    #[serde(default)]
-    pub format: TraceFormat,
-    /// Maximum number of events that wait to be written.
-    #[serde(default = "default_queue")]
-    pub queue: usize,
-    #[serde(default)]
-    pub when_full: WhenFull,
-    /// Maximum size of the file. Events that do not fit are dropped and counted.
-    #[serde(default = "default_file_max")]
-    pub file_max: Size,
+samara_engine::ranges! {
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Trace {
+        /// The trace file, which replaces an existing one.
+        pub file: PathBuf,
+        #[serde(default)]
+        pub format: TraceFormat,
+        /// Maximum number of events that wait to be written.
+        #[serde(default = "default_queue")]
+        #[range(1..)]
+        pub queue: usize,
+        #[serde(default)]
+        pub when_full: WhenFull,
+        /// Maximum size of the file. Events that do not fit are dropped and counted.
+        #[serde(default = "default_file_max")]
+        pub file_max: Size,
+    }
 }
 
 impl Trace {
@@ -273,6 +294,8 @@ impl std::error::Error for ConfigError {}
 const OF_IDENTITY: &str = "; add a section [identity] with key_file = \"node.key\": the node writes a new key into \
                            that file on its first start";
 
+/// Maximum bytes in flight on each link: frames are held in memory whole.
+const IN_FLIGHT_MAX: Size = Size::from_bytes(64 << 20);
 /// Maximum size of a configuration.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 

@@ -13,30 +13,34 @@ use serde::{Deserialize, Serialize};
 use super::check::{Wrong, check};
 use super::{Network, Transport};
 
-/// The transaction pool, on the connections of CometBFT.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pool {
-    /// The network (chain) of all peers.
-    pub network: String,
-    /// Address to listen on, such as `0.0.0.0:26656`. Without it, the pool does not listen.
-    pub listen: Option<SocketAddr>,
-    /// Peers to stay connected to, as `id@host:port`.
-    #[serde(default)]
-    pub peers: Vec<String>,
-    #[serde(default = "default_moniker")]
-    pub moniker: String,
-    /// Time that packets wait for more, or "when-idle": as soon as there is nothing more to write.
-    #[serde(default = "default_flush")]
-    pub flush: FlushSpec,
-    #[serde(default = "default_inbound")]
-    pub inbound_max: u32,
-    /// Maximum number of inbound peers of one IP address.
-    #[serde(default = "default_inbound_per_ip")]
-    pub inbound_per_address_max: u32,
-    /// The keys of a scenario's `[protocol]`.
-    #[serde(default)]
-    pub protocol: Parameters,
+samara_engine::ranges! {
+    /// The transaction pool, on the connections of CometBFT.
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Pool {
+        /// The network (chain) of all peers.
+        pub network: String,
+        /// Address to listen on, such as `0.0.0.0:26656`. Without it, the pool does not listen.
+        pub listen: Option<SocketAddr>,
+        /// Peers to stay connected to, as `id@host:port`.
+        #[serde(default)]
+        pub peers: Vec<String>,
+        #[serde(default = "default_moniker")]
+        pub moniker: String,
+        /// Time that packets wait for more, or "when-idle": as soon as there is nothing more to write.
+        #[serde(default = "default_flush")]
+        pub flush: FlushSpec,
+        #[serde(default = "default_inbound")]
+        #[range(1..)]
+        pub inbound_max: u32,
+        /// Maximum number of inbound peers of one IP address.
+        #[serde(default = "default_inbound_per_ip")]
+        #[range(1..)]
+        pub inbound_per_address_max: u32,
+        /// The keys of a scenario's `[protocol]`.
+        #[serde(default)]
+        pub protocol: Parameters,
+    }
 }
 
 fn default_moniker() -> String {
@@ -68,11 +72,6 @@ impl Pool {
             check(is_text(text) && !text.trim().is_empty(), format!("pool.{key}"), || {
                 format!("found {text:?}; expected a non-empty name in printable ASCII")
             })?;
-        }
-        for (key, count) in
-            [("inbound_max", self.inbound_max), ("inbound_per_address_max", self.inbound_per_address_max)]
-        {
-            check(count >= 1, format!("pool.{key}"), || "found 0; expected at least 1".to_owned())?;
         }
         let flush = match self.flush {
             FlushSpec::Throttle(span) => Flush::Throttle(span.duration()),

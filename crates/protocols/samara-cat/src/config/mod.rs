@@ -5,12 +5,14 @@
 mod parameters;
 mod preset;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use samara_engine::PeerIdentity;
 pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig};
+use samara_engine::settings::{Ranges, above};
 #[cfg(feature = "config")]
 use samara_engine::units::{Size, Span};
 
@@ -91,8 +93,10 @@ samara_engine::settings! {
 
         /// Requests in the order of the senders' sequence numbers.
         pub sequences: Option<Sequences>,
+        #[range(..)]
         pub bundles: Option<Bundles>,
         /// Proposed blocks, sent as lists of keys.
+        #[range(..)]
         pub compact_blocks: Option<CompactBlocks>,
 
         /// Limits on the state and the work that peers can cause.
@@ -213,22 +217,34 @@ pub struct Sequences {
     pub pending_per_signer_max: usize,
 }
 
-/// Own transactions announced together under one key (ADR 009, "Ongoing work").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bundles {
-    /// Time for which own transactions are collected. The ADR suggests some 100 ms.
-    pub window: Duration,
-    pub txs_max: usize,
-    pub bytes_max: usize,
+samara_engine::ranges! {
+    /// Own transactions announced together under one key (ADR 009, "Ongoing work").
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Bundles {
+        /// Time for which own transactions are collected. The ADR suggests some 100 ms.
+        #[range(above(Duration::ZERO))]
+        pub window: Duration,
+        #[range(Bundles::TXS)]
+        pub txs_max: usize,
+        pub bytes_max: usize,
+    }
 }
 
-/// Proposed blocks, sent as lists of keys (ADR 009, "Neutral").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactBlocks {
-    /// Maximum number of blocks kept: the most recent ones.
-    pub kept: usize,
-    /// Time for which a node waits for missing transactions before it gives up on a block.
-    pub patience: Duration,
+impl Bundles {
+    /// The number of transactions that a bundle can hold.
+    pub const TXS: RangeInclusive<usize> = 2..=1_024;
+}
+
+samara_engine::ranges! {
+    /// Proposed blocks, sent as lists of keys (ADR 009, "Neutral").
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CompactBlocks {
+        /// Maximum number of blocks kept: the most recent ones.
+        #[range(1..=KeyList::MAX)]
+        pub kept: usize,
+        /// Time for which a node waits for missing transactions before it gives up on a block.
+        pub patience: Duration,
+    }
 }
 
 samara_engine::settings! {
@@ -242,6 +258,7 @@ samara_engine::settings! {
         pub unknown_per_peer: usize => unknown_per_peer,
         /// Total number of keys with any state in the protocol beyond which announcements from peers
         /// are ignored. Complete transactions are limited by the pool.
+        #[range(1..)]
         pub keys: usize => keys,
         /// Time for which the node remembers who has a transaction that it lacks.
         pub seen_ttl: Duration,
@@ -282,6 +299,7 @@ samara_engine::settings! {
         /// Maximum number of simultaneous requests to one peer, including those that timed out and are
         /// still remembered (`maxRequestsPerPeer`). Further requests wait, and leave as soon as an
         /// earlier one ends for any reason: an answer, a block, a copy from another peer.
+        #[range(1..)]
         pub per_peer_max: usize => requests_per_peer,
         /// Demotion of peers that do not deliver the transactions they announce. `None`: the first
         /// announcer is always asked first.
@@ -449,6 +467,7 @@ impl Default for Config {
 
 impl Config {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.check_ranges()?;
         check(!self.protocols.is_empty(), "protocols", &self.protocols, "at least one")?;
         match self.requests.timeout {
             Timeout::Fixed(time) => check(!time.is_zero(), "requests.timeout", time, "more than zero")?,
@@ -459,7 +478,6 @@ impl Config {
                 "0 < slack <= initial <= max",
             )?,
         }
-        check(self.requests.per_peer_max > 0, "requests.per_peer_max", 0, "at least 1")?;
         if let Jitter::Sleep { steps, .. } = self.jitter {
             check(steps > 0, "jitter.steps", steps, "at least 1")?;
         }
@@ -471,16 +489,6 @@ impl Config {
                 "zero, since a frame with `From` holds one key",
             )?;
         }
-        if let Some(bundles) = &self.bundles {
-            let txs = bundles.txs_max;
-            check((2..=1_024).contains(&txs), "bundles.txs_max", txs, "2 to 1024")?;
-            check(!bundles.window.is_zero(), "bundles.window", bundles.window, "more than zero")?;
-        }
-        if let Some(blocks) = &self.compact_blocks {
-            let kept = blocks.kept;
-            check(kept > 0 && kept <= KeyList::MAX, "compact_blocks.kept", kept, "1 to 64")?;
-        }
-        check(self.limits.keys > 0, "limits.keys", self.limits.keys, "at least 1")?;
         self.validate_sending()
     }
 

@@ -27,6 +27,7 @@ samara_engine::section! {
         /// bundles.
         pub bundle_window: Option<Span> => bundle_window,
         /// Maximum number of transactions in a bundle (default 64).
+        #[range(Bundles::TXS)]
         pub bundle_txs: Option<usize> => bundle_txs,
         /// Whether proposed blocks are sent as lists of keys, which needs `pool.consensus`.
         pub compact_blocks: Option<bool> => compact_blocks,

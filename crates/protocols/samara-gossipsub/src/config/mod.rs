@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use samara_engine::PeerIdentity;
 use samara_engine::outbox::Schedule;
+use samara_engine::settings::above;
 #[cfg(feature = "config")]
 use samara_engine::units::Span;
 
@@ -53,6 +54,7 @@ samara_engine::settings! {
         /// outside the mesh.
         pub gossip_to_pruned: bool => gossip_to_pruned,
         /// Time between two heartbeats.
+        #[range(above(Duration::ZERO))]
         pub heartbeat_interval: Duration => heartbeat as Span,
         /// Time from the start to the first heartbeat.
         pub heartbeat_initial_delay: Duration,
@@ -63,6 +65,7 @@ samara_engine::settings! {
         /// nodes' numbers at equal distances, as if the nodes started one after another.
         pub heartbeat_order: HeartbeatOrder => heartbeat_order,
         /// Time after a PRUNE during which neither side grafts the other. Whole seconds on the wire.
+        #[range(Duration::from_secs(1)..)]
         pub prune_backoff: Duration,
         /// The same time after leaving a topic.
         pub unsubscribe_backoff: Duration,
@@ -76,6 +79,7 @@ samara_engine::settings! {
         pub graft_flood_threshold: Duration,
         /// Number of heartbeats between two checks for a low median score, upon which a mesh grafts
         /// better peers.
+        #[range(1..)]
         pub opportunistic_graft_ticks: u64,
         /// Number of peers grafted by such a check.
         pub opportunistic_graft_peers: usize,
@@ -90,6 +94,7 @@ samara_engine::settings! {
         /// The default function that computes message ids; a topic can override it.
         pub message_id: MessageIdFn,
         /// Default maximum payload to publish or accept, in bytes; a topic can override it.
+        #[range(1..)]
         pub max_message_bytes: usize,
         /// Maximum frame to send or accept, in bytes. Longer frames are ignored.
         pub max_rpc_bytes: usize,
@@ -98,6 +103,7 @@ samara_engine::settings! {
         /// more than 16 KiB of these at once.
         pub max_control_bytes: usize,
         /// Number of heartbeats for which a message is kept to answer IWANT.
+        #[range(1..)]
         pub history_length: usize => history_length,
         /// Number of these heartbeats whose messages are announced in gossip. If a file does not set it, at
         /// most `history_length`.
@@ -105,8 +111,10 @@ samara_engine::settings! {
         /// Maximum bytes of the messages that are kept. Beyond it, the oldest messages are forgotten.
         pub history_bytes_max: usize,
         /// Time for which a message id counts as seen.
+        #[range(above(Duration::ZERO))]
         pub seen_ttl: Duration,
         /// Maximum number of seen ids. Beyond it, the oldest ids are forgotten.
+        #[range(1..)]
         pub seen_capacity: usize,
         /// Maximum bytes of these ids, with their entries in tables. A full cache forgets the oldest.
         pub seen_bytes_max: usize,
@@ -130,9 +138,11 @@ samara_engine::settings! {
         pub validator: Option<ValidatorHook>,
         /// Maximum number of deferred validations at a time. Further messages are ignored and can
         /// arrive again.
+        #[range(1..)]
         pub pending_validations_max: usize,
         /// Maximum bytes of payloads in deferred validations, beyond which no message is deferred. The
         /// messages of one RPC can exceed it.
+        #[range(1..)]
         pub pending_validation_bytes_max: usize,
         /// Time after which a deferred validation without an answer counts as "ignore".
         pub validation_timeout: Duration,
@@ -168,6 +178,7 @@ samara_engine::settings! {
         /// Time from the start to the first dial of direct peers.
         pub direct_connect_initial_delay: Duration,
         /// Number of heartbeats between two dials of unconnected direct peers.
+        #[range(1..)]
         pub direct_connect_ticks: u64,
         /// Peers that never receive messages from this node, but whose announcements show how far its
         /// messages have spread (the trusted "buddy" of the batch publishing post). Use with
@@ -245,6 +256,7 @@ samara_engine::settings! {
     pub struct MeshParams {
         /// D: the target size of a mesh. The other sizes that a file does not set move with it, in the
         /// ratios of the preset.
+        #[range(1..)]
         pub d: usize => degree,
         /// D_low: below this size, peers are grafted.
         pub d_low: usize => degree_low,
@@ -258,6 +270,7 @@ samara_engine::settings! {
         /// D_lazy: minimum number of peers outside the mesh that receive gossip.
         pub d_lazy: usize => degree_lazy,
         /// Minimum share of the peers outside the mesh that receive gossip.
+        #[range(0.0..=1.0)]
         pub gossip_factor: f64 => gossip_factor,
     }
 }
@@ -338,6 +351,7 @@ samara_engine::settings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct GossipLimits {
         /// Maximum number of ids in an IHAVE, and maximum number of ids requested from a peer.
+        #[range(1..)]
         pub ihave_ids_max: usize,
         /// Maximum number of announcements (IHAVE) of a peer that a node reads between two heartbeats.
         pub ihave_messages_max: u32 => ihave_messages,
@@ -346,6 +360,7 @@ samara_engine::settings! {
         /// Maximum number of times that one message is sent to one peer in answer to IWANT.
         pub retransmissions_max: u32,
         /// Time within which a peer must send a message that it announced and this node requested.
+        #[range(above(Duration::ZERO))]
         pub iwant_follow_up: Duration,
         /// Maximum number of promises tracked at a time.
         pub promises_max: usize,
@@ -367,10 +382,12 @@ samara_engine::settings! {
         /// go-libp2p-pubsub sends one RPC for each message.
         pub aggregate_own: bool,
         /// Maximum number of ids processed from one RPC, and maximum number of ids sent in one.
+        #[range(1..)]
         pub ids_per_rpc_max: usize,
         /// Maximum number of RPCs with IDONTWANT processed, per peer and heartbeat.
         pub rpcs_per_heartbeat_max: u32,
         /// Number of heartbeats after which a received IDONTWANT is forgotten.
+        #[range(1..)]
         pub ttl_heartbeats: u64 => idontwant_ttl as u32,
         /// Whether a received IDONTWANT is also remembered until the message arrives, for at most as long as
         /// ids are known: a slow publication does not return to its publisher. In files, by default only with

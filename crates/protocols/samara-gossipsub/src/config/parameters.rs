@@ -31,6 +31,7 @@ samara_engine::section! {
         /// since a frame of several messages cannot be withdrawn.
         pub answers: Option<AnswersKind> => answers,
         /// Maximum number of copies queued for a peer in each lane.
+        #[range(1..)]
         pub queue: Option<usize> => queue,
         /// What happens to copies that do not fit into a full queue.
         pub overflow: Option<Overflow> => overflow,
@@ -39,6 +40,7 @@ samara_engine::section! {
         /// Order of the copies of forwarded messages.
         pub schedule_forward: Option<ScheduleSpec> => schedule_forward,
         /// Maximum payload of a message. Frames are at most 1 KiB longer.
+        #[range(Size::from_bytes(1)..)]
         pub message_max: Option<Size> => message_max,
         /// How nodes exchange parts of messages, if the workload has parts (`columns.cells`).
         pub parts: Exchange => [parts],

@@ -42,12 +42,16 @@ samara_engine::settings! {
         pub layout: LaneLayout,
         /// Capacity for control messages, per peer. In the shared layout: for IDONTWANT and other
         /// pending frames.
+        #[range(..)]
         pub control: LaneCapacity,
         /// Capacity for own messages. In the shared layout: for everything but IDONTWANT.
+        #[range(..)]
         pub publish: LaneCapacity,
         /// Capacity for forwarded messages.
+        #[range(..)]
         pub forward: LaneCapacity,
         /// Capacity for answers to IWANT.
+        #[range(..)]
         pub answer: LaneCapacity,
         /// Maximum time for which schedules that prefer first copies can hold back a copy.
         pub patience: Duration,

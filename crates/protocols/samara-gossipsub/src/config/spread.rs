@@ -4,6 +4,7 @@ use std::time::Duration;
 
 #[cfg(feature = "config")]
 use samara_engine::settings::Form;
+use samara_engine::settings::above;
 #[cfg(feature = "config")]
 use samara_engine::units::Span;
 
@@ -68,6 +69,8 @@ samara_engine::settings! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Pull {
         /// Time after a request until another announcer may be asked. Default: "150 ms".
+        // A request without a time would be repeated at once, for ever.
+        #[range(above(Duration::ZERO))]
         pub retry: Duration => retry as Span,
         /// Whether the round trip of the link is added to this time: 1 s while the driver does not know it.
         /// Default: true.
@@ -85,6 +88,7 @@ samara_engine::settings! {
         /// Default: 0.
         pub hedge_missing: u32 => hedge_missing,
         /// Number of announcers asked then. Default: 1.
+        #[range(1..)]
         pub hedge_copies: usize => hedge_copies,
     }
 }

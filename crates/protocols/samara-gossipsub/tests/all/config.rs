@@ -210,7 +210,7 @@ fn errors_name_the_field_and_the_expected_values() {
         "mesh.d_out: found 3, expected 0, or less than d_low = 4 and less than half of d = 6",
         "mesh.gossip_factor: found NaN, expected 0 to 1",
         "history_gossip: found 6, expected at most history_length = 5",
-        "heartbeat_interval: found 0ns, expected more than 0",
+        "heartbeat_interval: found 0ns, expected more than 0ns",
         "max_rpc_bytes: found 1000, expected more than max_message_bytes = 1048576",
         "max_control_bytes: found 2097152, expected 64 to max_rpc_bytes = 1049600",
         "thresholds.gossip: found 1, expected <= 0",

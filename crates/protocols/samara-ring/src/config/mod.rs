@@ -7,6 +7,7 @@ use samara_engine::PeerIdentity;
 pub use samara_engine::config::ConfigError;
 use samara_engine::config::check;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, OutboxConfig, Overflow};
+use samara_engine::settings::{Ranges, above};
 use samara_engine::shape::{Shape, Workload, choose};
 #[cfg(feature = "config")]
 use samara_engine::units::{Size, Span};
@@ -39,10 +40,14 @@ samara_engine::settings! {
 
         /// Longer messages travel in chunks of this size, so that forwarding begins before the last
         /// byte has arrived.
+        #[range(1..=1 << 20)]
         pub chunk_bytes: usize => chunk as Size,
         /// Approximate size of a frame, which packs several units.
+        #[range(1..=1 << 20)]
         pub batch_bytes: usize => batch as Size,
+        #[range(1..)]
         pub message_bytes_max: usize,
+        #[range(1..=1_024)]
         pub members_max: usize,
 
         /// Maximum number of bytes in flight to one successor. Beyond it, units wait in this member,
@@ -56,6 +61,7 @@ samara_engine::settings! {
         /// is at most its share.
         pub memory_bytes: u64 => memory as Size,
         /// Maximum number of bytes that wait to be broadcast. Beyond it, the application has to wait.
+        #[range(1..)]
         pub own_queue_bytes: usize => own_queue as Size,
         /// Maximum number of bytes that wait for an application that takes no deliveries. Beyond it,
         /// the member stops acknowledging and the group has to wait.
@@ -147,6 +153,7 @@ samara_engine::settings! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Detection {
         /// Interval at which a member sends a heartbeat to every connected node.
+        #[range(above(Duration::ZERO))]
         pub heartbeat: Duration => heartbeat as Span,
         /// A member is suspected after a silence of `silent_beats` heartbeats plus the longest expected
         /// round trip (mean plus four times the variation, as in RFC 6298).
@@ -234,24 +241,18 @@ impl Config {
     }
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.check_ranges()?;
         let ring = matches!(self.shape, ShapeChoice::Fixed(Shape::Ring));
         // Only the ring keeps the order of all its messages, so that a member knows when no smaller
         // one can still come.
         check(self.order == Order::Fifo || ring, "shape", self.shape.to_string(), "ring, for total order")?;
-        let chunk = self.chunk_bytes;
-        check((1..=1 << 20).contains(&chunk), "chunk_bytes", chunk, "1 to 1 MiB")?;
-        let batch = self.batch_bytes;
-        check((1..=1 << 20).contains(&batch), "batch_bytes", batch, "1 to 1 MiB")?;
-        check((1..=1_024).contains(&self.members_max), "members_max", self.members_max, "1 to 1024")?;
-        check(self.message_bytes_max > 0, "message_bytes_max", 0, "at least 1")?;
+        let (chunk, batch) = (self.chunk_bytes, self.batch_bytes);
         let hop = self.hop_window_bytes;
         check(hop >= (batch + chunk) as u64, "hop_window_bytes", hop, "at least a batch and a chunk")?;
         let window = &self.window;
         let possible = (chunk as u64) <= window.min_bytes && window.min_bytes <= window.max_bytes;
         check(possible, "window", window, "chunk_bytes <= min_bytes <= max_bytes")?;
-        check(self.own_queue_bytes > 0, "own_queue_bytes", 0, "at least 1")?;
         let detection = &self.detection;
-        check(!detection.heartbeat.is_zero(), "detection.heartbeat", detection.heartbeat, "more than zero")?;
         let ordered =
             detection.heartbeat < detection.timeout_min && detection.timeout_min <= detection.timeout_max;
         check(ordered, "detection", detection, "heartbeat < timeout_min <= timeout_max")

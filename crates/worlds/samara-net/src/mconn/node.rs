@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use samara_cat::CatFrame;
 use samara_engine::outbox::Lane;
+use samara_engine::settings::{Ranges, above};
 use samara_engine::{Context, Driver, Engine, NodeRng, Outbox, PeerId as Handle};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,20 +22,24 @@ use crate::status::{Closed, Counters, Gone, OptionError, Request, StartError, as
 
 const REQUESTS: usize = 1024;
 
-/// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// The channel's number on the wire.
-    pub id: u8,
-    /// The channel's share of a busy connection, relative to the others (at least 1).
-    pub priority: u32,
-    /// Messages that wait behind the one in transmission (at least 1). Further messages stay in the
-    /// outbox, where they can still be withdrawn.
-    pub queue: usize,
-    pub lanes: Vec<Lane>,
-    /// Maximum length of a received message in bytes (`RecvMessageCapacity`). Each connection can
-    /// hold one message of this length for each channel.
-    pub longest_message: usize,
+samara_engine::ranges! {
+    /// A channel of a connection (`ChannelDescriptor` in `p2p/conn/connection.go`).
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Channel {
+        /// The channel's number on the wire.
+        pub id: u8,
+        /// The channel's share of a busy connection, relative to the others.
+        #[range(1..)]
+        pub priority: u32,
+        /// Messages that wait behind the one in transmission. Further messages stay in the
+        /// outbox, where they can still be withdrawn.
+        #[range(1..)]
+        pub queue: usize,
+        pub lanes: Vec<Lane>,
+        /// Maximum length of a received message in bytes (`RecvMessageCapacity`). Each connection can
+        /// hold one message of this length for each channel.
+        pub longest_message: usize,
+    }
 }
 
 /// When packets leave. A full buffer always leaves at once.
@@ -48,44 +53,51 @@ pub enum Flush {
     Throttle(Duration),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The network (chain) of the node. It rejects peers of other networks.
-    pub network: String,
-    /// The operator's name for this node, in ASCII.
-    pub moniker: String,
-    /// The version of blocks. The node rejects peers with another one (`BlockProtocol` in
-    /// `version/version.go`: 11).
-    pub block_version: u64,
-    /// Address to listen on; `None` to dial only.
-    pub listen: Option<SocketAddr>,
-    /// Persistent peers, which the node dials until they are connected.
-    pub peers: Vec<PeerAddress>,
-    pub flush: Flush,
-    /// Bytes of messages on their way from the outbox into the socket, for each link. A link with
-    /// nothing on the way takes one message of any length.
-    pub in_flight_bytes: usize,
-    /// Interval between pings of a peer (60 s in CometBFT).
-    pub ping_interval: Duration,
-    /// Maximum wait for a pong (45 s in CometBFT).
-    pub pong_timeout: Duration,
-    pub dial_timeout: Duration,
-    pub handshake_timeout: Duration,
-    /// Wait before the second attempt to dial. It doubles after each further attempt.
-    pub redial_first: Duration,
-    pub redial_max: Duration,
-    /// Maximum number of links with peers that dialled (`max_num_inbound_peers`).
-    pub max_inbound: usize,
-    /// Maximum number of links and handshakes with peers of one IPv4 address, or one /64 of IPv6,
-    /// that dialled. A /24 (/56) has twice as many, a /16 (/48) four times, and at most three
-    /// quarters of `max_inbound`.
-    pub max_inbound_per_ip: usize,
-    /// Maximum number of handshakes with peers that dialled. A sixteenth of them is for one IPv4
-    /// address, or one /64 of IPv6. If all are taken, the oldest one of the prefix with the most
-    /// makes room for a further peer.
-    pub max_pending: usize,
-    /// Maximum number of unread events. The node drops and counts further ones.
-    pub events: usize,
+samara_engine::ranges! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// The network (chain) of the node. It rejects peers of other networks.
+        pub network: String,
+        /// The operator's name for this node, in ASCII.
+        pub moniker: String,
+        /// The version of blocks. The node rejects peers with another one (`BlockProtocol` in
+        /// `version/version.go`: 11).
+        pub block_version: u64,
+        /// Address to listen on; `None` to dial only.
+        pub listen: Option<SocketAddr>,
+        /// Persistent peers, which the node dials until they are connected.
+        pub peers: Vec<PeerAddress>,
+        pub flush: Flush,
+        /// Bytes of messages on their way from the outbox into the socket, for each link. A link with
+        /// nothing on the way takes one message of any length.
+        pub in_flight_bytes: usize,
+        /// Interval between pings of a peer (60 s in CometBFT).
+        #[range(above(Duration::ZERO))]
+        pub ping_interval: Duration,
+        /// Maximum wait for a pong (45 s in CometBFT).
+        #[range(above(Duration::ZERO))]
+        pub pong_timeout: Duration,
+        pub dial_timeout: Duration,
+        #[range(above(Duration::ZERO))]
+        pub handshake_timeout: Duration,
+        /// Wait before the second attempt to dial. It doubles after each further attempt.
+        pub redial_first: Duration,
+        pub redial_max: Duration,
+        /// Maximum number of links with peers that dialled (`max_num_inbound_peers`).
+        pub max_inbound: usize,
+        /// Maximum number of links and handshakes with peers of one IPv4 address, or one /64 of IPv6,
+        /// that dialled. A /24 (/56) has twice as many, a /16 (/48) four times, and at most three
+        /// quarters of `max_inbound`.
+        pub max_inbound_per_ip: usize,
+        /// Maximum number of handshakes with peers that dialled. A sixteenth of them is for one IPv4
+        /// address, or one /64 of IPv6. If all are taken, the oldest one of the prefix with the most
+        /// makes room for a further peer.
+        #[range(1..)]
+        pub max_pending: usize,
+        /// Maximum number of unread events. The node drops and counts further ones.
+        #[range(1..)]
+        pub events: usize,
+    }
 }
 
 impl Options {
@@ -114,18 +126,12 @@ impl Options {
     }
 
     pub(super) fn check(&self, channels: &[Channel]) -> Result<(), OptionError> {
-        let positive = |name: String, holds| check(holds, name, 0, "more than 0");
-        positive("ping_interval".to_owned(), !self.ping_interval.is_zero())?;
-        positive("pong_timeout".to_owned(), !self.pong_timeout.is_zero())?;
-        positive("handshake_timeout".to_owned(), !self.handshake_timeout.is_zero())?;
-        positive("max_pending".to_owned(), self.max_pending > 0)?;
-        positive("events".to_owned(), self.events > 0)?;
+        self.check_ranges()?;
         let is_ascii = is_text(&self.moniker) && !self.moniker.trim().is_empty();
         check(is_ascii, "moniker", &self.moniker, "ASCII")?;
         for (at, channel) in channels.iter().enumerate() {
             let name = format!("channel {:#04x}", channel.id);
-            positive(format!("{name}: priority"), channel.priority > 0)?;
-            positive(format!("{name}: queue"), channel.queue > 0)?;
+            channel.check_ranges().map_err(|error| error.below(&name))?;
             let is_new = channels[..at].iter().all(|other| other.id != channel.id);
             check(is_new, name, "a duplicate", "one of each id")?;
         }

@@ -1,10 +1,13 @@
 //! Options of nodes, of the scheduler and of gateways.
 
+#[cfg(feature = "config")]
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 #[cfg(feature = "config")]
 use samara_engine::settings::Form;
+use samara_engine::settings::{Ranges, above};
 #[cfg(feature = "config")]
 use samara_engine::units::{Share, Size, Span};
 use samara_mix::{Config, Group};
@@ -52,14 +55,17 @@ impl Default for Windows {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sockets {
-    /// Maximum number of unsent bytes in the kernel, where the platform can bound them
-    /// (`TCP_NOTSENT_LOWAT`): nothing can overtake bytes that are in the kernel.
-    pub not_sent_bytes: u32,
-    /// Interval at which each side of a connection checks that the other is alive (PING of HTTP/2),
-    /// even on an idle connection. Also the maximum wait for the answer.
-    pub keepalive: Duration,
+samara_engine::ranges! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Sockets {
+        /// Maximum number of unsent bytes in the kernel, where the platform can bound them
+        /// (`TCP_NOTSENT_LOWAT`): nothing can overtake bytes that are in the kernel.
+        pub not_sent_bytes: u32,
+        /// Interval at which each side of a connection checks that the other is alive (PING of HTTP/2),
+        /// even on an idle connection. Also the maximum wait for the answer.
+        #[range(above(Duration::ZERO))]
+        pub keepalive: Duration,
+    }
 }
 
 impl Default for Sockets {
@@ -82,47 +88,62 @@ samara_engine::settings! {
         /// Minimum number of different senders in a batch: the size of the set in which each of them is
         /// anonymous. The first node of a team waits for them, and each node counts them
         /// ([`Config::senders_min`]).
+        #[range(1..)]
         pub senders_min: u32 => senders_min,
         /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
         /// fails, and the senders keep their payloads.
         pub hold: Duration => hold as Span,
         /// Maximum percentage of a batch that one sender may fill, but at least one slot.
+        #[range(1..=100)]
         pub sender_share_percent: u32 => sender_share as Percent,
         /// True to fill batches with random contents of nobody. Otherwise void slots fill them, which
         /// show everybody how many payloads a batch has.
         pub dummies: bool => dummies,
 
+        #[range(1..)]
         pub connections_max: usize => connections_max,
         /// Maximum number of connections of one address, those in their handshake included.
+        #[range(1..)]
         pub connections_per_address_max: usize => connections_per_address_max,
         /// Maximum number of concurrent calls of a connection.
+        #[range(1..)]
         pub calls_max: u32 => calls_max,
         /// Time without a call after which the gateway closes a connection.
+        #[range(above(Duration::ZERO))]
         pub idle_timeout: Duration => idle_timeout as Span,
         /// HTTP/2 windows for the data that the gateway receives: what a connection can make it buffer.
         pub windows: Windows => window as Size,
         /// Time within which all payloads of a call must arrive.
+        #[range(above(Duration::ZERO))]
         pub receive_timeout: Duration => receive_timeout as Span,
         /// Time within which a sender must take each part of an answer.
+        #[range(above(Duration::ZERO))]
         pub send_timeout: Duration => send_timeout as Span,
         /// Maximum KiB a second of announcements and results to one address. Those of a second can leave
         /// at once.
+        #[range(1..)]
         pub answers_per_address_kib: u32 => answers_per_address as Kib,
         /// Maximum KiB of payloads in calls that have not ended, of all senders together.
+        #[range(1..)]
         pub waiting_kib: u32 => waiting as Kib,
         /// Maximum KiB of payloads in calls that have not ended, of one address.
+        #[range(1..)]
         pub waiting_per_address_kib: u32 => waiting_per_address as Kib,
         /// Maximum number of registrations of one certificate within a minute.
+        #[range(1..)]
         pub registrations_per_minute_max: u32 => registrations_per_minute_max,
         /// Maximum number of registrations of one address within a minute.
+        #[range(1..)]
         pub registrations_per_minute_per_address_max: u32 => registrations_per_minute_per_address_max,
         /// Minimum time between two announcements to a sender. Changes within it are announced
         /// together.
         pub announce_interval: Duration => announce_interval as Span,
         /// Number of the last rounds whose results the gateway keeps.
+        #[range(1..)]
         pub results_max: usize => results_max,
         /// Maximum number of requests that wait for the end of a round. A sixteenth of them is for one
         /// address, an eighth for a /24 (/56), a quarter for a /16 (/48).
+        #[range(1..)]
         pub waiters_max: usize => waiters_max,
     }
 }
@@ -132,6 +153,13 @@ samara_engine::settings! {
 #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub(super) struct Percent(Share);
+
+#[cfg(feature = "config")]
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 #[cfg(feature = "config")]
 impl Form<u32> for Percent {
@@ -149,6 +177,13 @@ impl Form<u32> for Percent {
 #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub(super) struct Kib(Size);
+
+#[cfg(feature = "config")]
+impl fmt::Display for Kib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 #[cfg(feature = "config")]
 impl Form<u32> for Kib {
@@ -223,32 +258,9 @@ impl GatewayOptions {
     }
 
     fn check(&self) -> Result<(), OptionError> {
-        let bounds = [
-            ("connections_max", self.connections_max),
-            ("connections_per_address_max", self.connections_per_address_max),
-            ("calls_max", self.calls_max as usize),
-            ("answers_per_address_kib", self.answers_per_address_kib as usize),
-            ("waiting_kib", self.waiting_kib as usize),
-            ("waiting_per_address_kib", self.waiting_per_address_kib as usize),
-            ("registrations_per_minute_max", self.registrations_per_minute_max as usize),
-            (
-                "registrations_per_minute_per_address_max",
-                self.registrations_per_minute_per_address_max as usize,
-            ),
-            ("results_max", self.results_max),
-            ("waiters_max", self.waiters_max),
-            ("senders_min", self.senders_min as usize),
-        ];
-        bounds.into_iter().try_for_each(|(field, bound)| check(bound > 0, field, bound, "at least 1"))?;
-        let times = [
-            ("idle_timeout", self.idle_timeout),
-            ("receive_timeout", self.receive_timeout),
-            ("send_timeout", self.send_timeout),
-        ];
-        times.into_iter().try_for_each(|(field, time)| check(!time.is_zero(), field, time, "more than 0"))?;
+        self.check_ranges()?;
         check(self.hold >= self.fill, "hold", self.hold, "at least fill")?;
         let share = self.sender_share_percent;
-        check((1..=100).contains(&share), "sender_share_percent", share, "1 to 100")?;
         // Otherwise fewer senders fill a batch, and the round can only fail.
         let is_fillable = u64::from(share) * u64::from(self.senders_min - 1) < 100;
         let expected = "a share that leaves room for senders_min senders";
@@ -257,42 +269,50 @@ impl GatewayOptions {
     }
 }
 
-/// The options of a node or the scheduler. The certificate decides which of the two it is.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Certificate and private key.
-    pub identity: Identity,
-    /// Address to listen on for other nodes. With port 0 the system chooses a port.
-    pub listen: SocketAddr,
-    /// All nodes, in the order that is the same at every node.
-    pub pool: Vec<Contact>,
-    /// The scheduler, which creates rounds.
-    pub scheduler: Contact,
-    /// The gateway for senders, if any. The scheduler has none.
-    pub gateway: Option<GatewayOptions>,
-    /// Configuration of the protocol. `pool` and `scheduler` follow from the other options, and
-    /// `jobs_max` from `threads`.
-    pub config: Config,
-    /// True to accept [`Group::Model`], which has no secrets, on addresses that other machines can
-    /// reach. For measurements in private networks.
-    pub allow_model: bool,
-    /// Threads that compute; 0 stands for the number of cores.
-    pub threads: usize,
-    /// HTTP/2 windows for the data that this node receives.
-    pub windows: Windows,
-    pub sockets: Sockets,
-    /// Bytes of frames that may be on their way from the outbox into a link, for each link. Further
-    /// frames wait in the outbox, where real time overtakes precomputation.
-    pub in_flight_bytes: usize,
-    /// Maximum KiB of frames from one link that wait for the engine. A longer frame waits alone.
-    pub waiting_kib: u32,
-    /// Maximum time until a link is up.
-    pub handshake_timeout: Duration,
-    /// Maximum number of connections in their handshake. The node hangs up on further ones.
-    pub pending_max: usize,
-    /// Maximum number of events that the application has not taken. The node drops and counts
-    /// further ones.
-    pub events_max: usize,
+samara_engine::ranges! {
+    /// The options of a node or the scheduler. The certificate decides which of the two it is.
+    #[derive(Clone, Debug)]
+    pub struct Options {
+        /// Certificate and private key.
+        pub identity: Identity,
+        /// Address to listen on for other nodes. With port 0 the system chooses a port.
+        pub listen: SocketAddr,
+        /// All nodes, in the order that is the same at every node.
+        pub pool: Vec<Contact>,
+        /// The scheduler, which creates rounds.
+        pub scheduler: Contact,
+        /// The gateway for senders, if any. The scheduler has none.
+        pub gateway: Option<GatewayOptions>,
+        /// Configuration of the protocol. `pool` and `scheduler` follow from the other options, and
+        /// `jobs_max` from `threads`.
+        pub config: Config,
+        /// True to accept [`Group::Model`], which has no secrets, on addresses that other machines can
+        /// reach. For measurements in private networks.
+        pub allow_model: bool,
+        /// Threads that compute; 0 stands for the number of cores.
+        pub threads: usize,
+        /// HTTP/2 windows for the data that this node receives.
+        pub windows: Windows,
+        #[range(..)]
+        pub sockets: Sockets,
+        /// Bytes of frames that may be on their way from the outbox into a link, for each link. Further
+        /// frames wait in the outbox, where real time overtakes precomputation.
+        #[range(1..)]
+        pub in_flight_bytes: usize,
+        /// Maximum KiB of frames from one link that wait for the engine. A longer frame waits alone.
+        #[range(1..)]
+        pub waiting_kib: u32,
+        /// Maximum time until a link is up.
+        #[range(above(Duration::ZERO))]
+        pub handshake_timeout: Duration,
+        /// Maximum number of connections in their handshake. The node hangs up on further ones.
+        #[range(1..)]
+        pub pending_max: usize,
+        /// Maximum number of events that the application has not taken. The node drops and counts
+        /// further ones.
+        #[range(1..)]
+        pub events_max: usize,
+    }
 }
 
 impl Options {
@@ -355,15 +375,7 @@ impl Options {
         let is_secret = self.config.group != Group::Model || self.allow_model || is_local;
         let expected = "a group with secrets, as other machines can reach this node";
         check(is_secret, "group", self.config.group.name(), expected)?;
-        let bounds = [
-            ("in_flight_bytes", self.in_flight_bytes > 0),
-            ("waiting_kib", self.waiting_kib > 0),
-            ("pending_max", self.pending_max > 0),
-            ("events_max", self.events_max > 0),
-            ("handshake_timeout", !self.handshake_timeout.is_zero()),
-            ("keepalive", !self.sockets.keepalive.is_zero()),
-        ];
-        bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
+        self.check_ranges()?;
         self.engine_config().validate()
     }
 }

@@ -1,8 +1,10 @@
 //! Options of a member of a group.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use samara_engine::settings::{Ranges, above};
 use samara_ring::wire::Limits;
 use samara_ring::{Config, Order, Ring};
 use sha2::{Digest, Sha256};
@@ -15,46 +17,57 @@ use crate::status::{OptionError, check};
 const AUTHENTICATION: &str = "a secret of at least 16 random bytes that all members have \
     (`openssl rand -hex 32`), certificates, or `Unauthenticated`, which lets everybody join";
 
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The name of the group. A member rejects nodes of another group.
-    pub group: String,
-    /// Address to listen on. With port 0 the system chooses a port.
-    pub listen: SocketAddr,
-    /// The address at which others dial this member, which is also its name. By default the address
-    /// that it listens on.
-    pub advertise: Option<SocketAddr>,
-    pub seeds: Vec<SocketAddr>,
-    /// How members know each other. The default is for loopback addresses only.
-    pub authentication: Authentication,
-    /// With a time, the member founds no group: [`Group::join`](super::Group::join) fails if no
-    /// seed answers within it. Without one, a member that reaches no seed forms a view alone.
-    pub require_seed: Option<Duration>,
-    /// Configuration of the protocol. `group`, `seeds`, `needs_others` and `own_queue_bytes` follow
-    /// from the other options. A member rejects nodes with another order, shape, or size of chunks,
-    /// batches, messages or the group.
-    pub config: Config,
-    /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait. Keep it
-    /// short: a message that waits here is late already.
-    pub queue_bytes: usize,
-    /// Bytes of frames that may be on their way from the outbox into the socket, for each link.
-    /// Further frames wait in the outbox, where heartbeats and news of failures overtake them.
-    pub in_flight_bytes: usize,
-    /// Maximum number of unsent bytes in the kernel, where the platform can bound them
-    /// (`TCP_NOTSENT_LOWAT`), for the same reason.
-    pub not_sent_bytes: u32,
-    /// Bytes of deliveries that the application has not taken. Beyond that, the engine holds back
-    /// `held_bytes` more, and then the group waits.
-    pub waiting_bytes: usize,
-    /// Maximum time for dialling, and again for the handshake.
-    pub handshake_timeout: Duration,
-    /// A link that receives nothing for this long is closed. Members send heartbeats.
-    pub idle_timeout: Duration,
-    /// Maximum number of handshakes with nodes that dialled. The member hangs up on further ones.
-    pub max_pending: usize,
+samara_engine::ranges! {
+    #[derive(Clone, Debug)]
+    pub struct Options {
+        /// The name of the group. A member rejects nodes of another group.
+        pub group: String,
+        /// Address to listen on. With port 0 the system chooses a port.
+        pub listen: SocketAddr,
+        /// The address at which others dial this member, which is also its name. By default the address
+        /// that it listens on.
+        pub advertise: Option<SocketAddr>,
+        pub seeds: Vec<SocketAddr>,
+        /// How members know each other. The default is for loopback addresses only.
+        pub authentication: Authentication,
+        /// With a time, the member founds no group: [`Group::join`](super::Group::join) fails if no
+        /// seed answers within it. Without one, a member that reaches no seed forms a view alone.
+        #[range(above(Duration::ZERO))]
+        pub require_seed: Option<Duration>,
+        /// Configuration of the protocol. `group`, `seeds`, `needs_others` and `own_queue_bytes` follow
+        /// from the other options. A member rejects nodes with another order, shape, or size of chunks,
+        /// batches, messages or the group.
+        pub config: Config,
+        /// Bytes of own messages that may wait to be broadcast. Beyond that, senders wait. Keep it
+        /// short: a message that waits here is late already.
+        #[range(Options::QUEUE_BYTES)]
+        pub queue_bytes: usize,
+        /// Bytes of frames that may be on their way from the outbox into the socket, for each link.
+        /// Further frames wait in the outbox, where heartbeats and news of failures overtake them.
+        #[range(1..)]
+        pub in_flight_bytes: usize,
+        /// Maximum number of unsent bytes in the kernel, where the platform can bound them
+        /// (`TCP_NOTSENT_LOWAT`), for the same reason.
+        pub not_sent_bytes: u32,
+        /// Bytes of deliveries that the application has not taken. Beyond that, the engine holds back
+        /// `held_bytes` more, and then the group waits.
+        #[range(1..)]
+        pub waiting_bytes: usize,
+        /// Maximum time for dialling, and again for the handshake.
+        #[range(above(Duration::ZERO))]
+        pub handshake_timeout: Duration,
+        /// A link that receives nothing for this long is closed. Members send heartbeats.
+        pub idle_timeout: Duration,
+        /// Maximum number of handshakes with nodes that dialled. The member hangs up on further ones.
+        #[range(1..)]
+        pub max_pending: usize,
+    }
 }
 
 impl Options {
+    /// The possible sizes of the queue of own messages. A semaphore counts its room.
+    pub const QUEUE_BYTES: RangeInclusive<usize> = 1..=1 << 30;
+
     /// Returns the options of a member of `group` that listens on `listen`, with the defaults of
     /// the protocol: the ring, FIFO for each sender.
     pub fn new(group: impl Into<String>, listen: SocketAddr) -> Self {
@@ -171,6 +184,7 @@ impl Options {
     }
 
     pub fn check(&self) -> Result<(), OptionError> {
+        self.check_ranges()?;
         let address = self.advertise.unwrap_or(self.listen);
         check(
             !address.ip().is_unspecified(),
@@ -183,21 +197,10 @@ impl Options {
         let expected =
             "the address of another member; only the first member of a group leaves `require_seed` unset";
         check(!seedless, "seeds", &self.seeds, expected)?;
-        let queue = self.queue_bytes;
-        // A semaphore counts the room in the queue.
-        check((1..=1 << 30).contains(&queue), "queue_bytes", queue, "1 B to 1 GiB")?;
         let longest = self.config.message_bytes_max;
         let early = self.config.early == samara_ring::Early::Direct;
         let fits = !early || longest <= Limits::default().unit_bytes;
         check(fits, "config.message_bytes_max", longest, "at most 4 MiB with early messages")?;
-        let bounds = [
-            ("in_flight_bytes", self.in_flight_bytes > 0),
-            ("waiting_bytes", self.waiting_bytes > 0),
-            ("max_pending", self.max_pending > 0),
-            ("handshake_timeout", !self.handshake_timeout.is_zero()),
-            ("require_seed", self.require_seed != Some(Duration::ZERO)),
-        ];
-        bounds.into_iter().try_for_each(|(field, holds)| check(holds, field, 0, "more than 0"))?;
         let idle = self.idle_timeout;
         let beats = 2 * self.config.detection.heartbeat;
         check(idle > beats, "idle_timeout", idle, "more than two heartbeats")?;
