@@ -15,6 +15,7 @@ use samara_lab::experiment::{Commands, Experiment, FramesCodec, Measurements, Pl
 use samara_lab::explain::{ContentsOf, Delivered};
 use samara_lab::family::{Family, Runs};
 use samara_lab::network;
+use samara_lab::page::{Bars, Chart, Form, PageSpec, Section, Swept, mean, spread};
 use samara_lab::run::{Progress, RunError};
 use samara_lab::statistics::Statistics;
 use samara_lab::torture::{Broken, Draw, FaultKind};
@@ -72,6 +73,41 @@ samara_lab::metrics! {
         pub missing_deliveries: u64 = "deliveries", Less, [];
     }
 }
+
+/// The page of results.
+static PAGE: PageSpec = PageSpec {
+    sections: &[
+        Section::new("Rumours")
+            .about("Latency: from the start of a rumour until a node has it. Copies: of rumours, for each delivery.")
+            .tables(&[&[
+                mean("delivered", "delivery_ratio", Form::Percent(2)),
+                spread("latency, mean", LATENCY, Form::ShortMs),
+                mean("p99", "delivery_latency_ms.p99", Form::ShortMs),
+                mean("bound", "lower_bound_ms", Form::ShortMs),
+                mean("copies", "duplication_factor", Form::Fixed(2)),
+            ]]),
+        Section::new("Side by side").side_by_side().charts(&[Chart::Bars(Bars {
+            name: "latency",
+            title: TITLE,
+            metric: LATENCY,
+            bounds: &["lower_bound_ms"],
+            bound: "no protocol is faster",
+            text: |row| format!("{:.0} ms", row.mean(LATENCY)),
+            ..Bars::BASE
+        })]),
+        Section::new("Over the sweep").in_sweep().charts(&[Chart::Lines(
+            &[
+                Swept::new("latency", LATENCY, TITLE),
+                Swept::new("copies", "duplication_factor", "copies for each delivery"),
+            ],
+            Some(("no protocol is faster", "lower_bound_ms")),
+        )]),
+    ],
+    ..PageSpec::BASE
+};
+
+const LATENCY: &str = "delivery_latency_ms.mean";
+const TITLE: &str = "mean time until a node has a rumour";
 
 /// Maximum number of rumours, which are kept in memory.
 const RUMOURS_MAX: u32 = 100_000;
@@ -247,6 +283,7 @@ const FAMILY: Family = Family {
     },
     metrics: RumourMetrics::METRICS,
     runs: |_| Runs::of::<Spread>(),
+    page: &PAGE,
     draw,
     ..Family::BASE
 };

@@ -7,11 +7,13 @@
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`], `bound` | from events to metrics |
 //! | `paths` | the way of each delivery, for `samara explain` |
-//! | `pages` | sections of a page of results |
+//! | `pages` | the declaration of the page of results, and its sentences |
+//! | `drawings` | figures that no declaration expresses |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
 mod bound;
 mod course;
+mod drawings;
 pub mod measure;
 pub mod metrics;
 mod pages;
@@ -26,7 +28,6 @@ pub use section::Columns;
 
 use samara_lab::family::Family;
 use samara_lab::reference::Arrivals;
-use samara_lab::report::Results;
 use samara_lab::results::Outcome;
 use samara_lab::sweep::LACKS;
 
@@ -36,7 +37,7 @@ pub static FAMILY: Family = Family {
     metrics: metrics::ColumnMetrics::METRICS,
     runs: course::runs,
     draw: torture::draw,
-    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    page: &pages::PAGE,
     arrivals,
     lacks: &LACKS,
     ..Family::BASE

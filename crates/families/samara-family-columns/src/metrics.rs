@@ -455,9 +455,7 @@ impl Measured for ColumnsMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<ColumnsData>() else {
-            panic!("the outcome belongs to another family")
-        };
+        let data: &ColumnsData = outcome.own();
         vec![
             Table::new("deliveries", data.deliveries.len(), || deliveries(data)),
             Table::new("copies", self.collector.copies.len(), || copies(self)),

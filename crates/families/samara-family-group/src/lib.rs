@@ -6,10 +6,12 @@
 //! | [`application`] | what runs on a host around its engine: the crate `samara-app-group` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`metrics`], `outcome` | from events to metrics |
-//! | `pages` | sections of a page of results |
+//! | `pages` | the declaration of the page of results, and its sentences |
+//! | `drawings` | figures that no declaration expresses |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
 mod course;
+mod drawings;
 pub mod metrics;
 mod outcome;
 mod pages;
@@ -23,7 +25,6 @@ pub use samara_app_group as application;
 pub use section::Group;
 
 use samara_lab::family::Family;
-use samara_lab::report::Results;
 use samara_lab::sweep::LACKS;
 
 /// The family of `[group]`.
@@ -33,7 +34,7 @@ pub static FAMILY: Family = Family {
     runs: course::runs,
     has_strict_bounds: false,
     draw: torture::draw,
-    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    page: &pages::PAGE,
     related: outcome::related,
     lacks: &LACKS,
     ..Family::BASE

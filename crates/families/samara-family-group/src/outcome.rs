@@ -136,7 +136,7 @@ impl Measured for GroupMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<GroupData>() else { panic!("the outcome belongs to another family") };
+        let data: &GroupData = outcome.own();
         let mut tables = vec![
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),
             Table::new("links", data.links.iter().map(Vec::len).sum(), || link_rows(data)),

@@ -6,10 +6,12 @@
 //! | [`application`] | what runs on a host around its engine: the crate `samara-app-messages` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`] | from events to metrics |
-//! | `pages` | sections of a page of results |
+//! | `pages` | the declaration of the page of results, and its sentences |
+//! | `drawings` | figures that no declaration expresses |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
 mod course;
+mod drawings;
 pub mod measure;
 pub mod metrics;
 mod pages;
@@ -22,7 +24,6 @@ pub use samara_app_messages as application;
 pub use section::Messages;
 
 use samara_lab::family::Family;
-use samara_lab::report::Results;
 use samara_lab::sweep::LACKS;
 
 /// The family of `[messages]`.
@@ -31,7 +32,7 @@ pub static FAMILY: Family = Family {
     metrics: metrics::MessageMetrics::METRICS,
     runs: course::runs,
     draw: torture::draw,
-    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    page: &pages::PAGE,
     lacks: &LACKS,
     ..Family::BASE
 };

@@ -234,9 +234,7 @@ impl Measured for MessagesMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<MessagesData>() else {
-            panic!("the outcome belongs to another family")
-        };
+        let data: &MessagesData = outcome.own();
         let mut tables = vec![
             Table::new("messages", data.messages.len(), || message_rows(data)),
             distribution("delivery_latency", "delivery_latency_ms", &data.latency),

@@ -8,12 +8,14 @@
 //! | [`measure`], [`metrics`], `outcome`, `bound` | from events to metrics |
 //! | `paths` | the way of each batch, for `samara explain` |
 //! | `calibrate` | the times of work on this machine |
-//! | `pages` | sections of a page of results |
+//! | `pages` | the declaration of the page of results, and its sentences |
+//! | `drawings` | figures that no declaration expresses |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
 mod bound;
 pub mod calibrate;
 mod course;
+mod drawings;
 pub mod measure;
 pub mod metrics;
 mod outcome;
@@ -29,7 +31,6 @@ pub use samara_app_mix as application;
 pub use section::Mix;
 
 use samara_lab::family::{Calibration, Family, Runs};
-use samara_lab::report::Results;
 use samara_lab::sweep::LACKS;
 
 /// The family of `[mix]`.
@@ -40,7 +41,7 @@ pub static FAMILY: Family = Family {
     has_strict_bounds: false,
     calibration: Calibration { is_wanted: section::wants_costs, measure: calibrate::measure },
     draw: torture::draw,
-    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    page: &pages::PAGE,
     related: outcome::related,
     lacks: &LACKS,
     ..Family::BASE

@@ -330,17 +330,6 @@ impl HopParts {
             latency_ms,
         })
     }
-
-    /// Returns the names and values of the parts, in order.
-    pub fn named(&self) -> [(&'static str, f64); 5] {
-        [
-            ("idle restart", self.idle_restart_ms),
-            ("window of HTTP/2", self.window_ms),
-            ("slow start", self.slow_start_ms),
-            ("serialisation", self.serialisation_ms),
-            ("latency", self.latency_ms),
-        ]
-    }
 }
 
 /// Returns, for each node, the share of a window in which its cores worked.

@@ -77,7 +77,7 @@ impl Measured for MixMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<MixData>() else { panic!("the outcome belongs to another family") };
+        let data: &MixData = outcome.own();
         let mut tables = vec![
             Table::new("rounds", data.rounds.len(), || rounds(&data.rounds)),
             Table::new("phases", data.phases.len(), || phases(data)),

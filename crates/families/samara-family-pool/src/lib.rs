@@ -6,7 +6,7 @@
 //! | [`application`] | what runs on a host around its engine: the crate `samara-app-pool` |
 //! | `course` | the plan of a run, its commands, and what it observes |
 //! | [`measure`], [`metrics`], `outcome` | from events to metrics |
-//! | `pages` | sections of a page of results |
+//! | `pages` | the declaration of the page of results, and its sentences |
 //! | `torture` | scenarios that look for broken promises, and the promises |
 
 mod course;
@@ -24,7 +24,6 @@ pub use samara_app_pool as application;
 pub use section::Transactions;
 
 use samara_lab::family::{Family, Runs};
-use samara_lab::report::Results;
 use samara_lab::sweep::LACKS;
 
 /// The family of `[pool]`.
@@ -33,7 +32,7 @@ pub static FAMILY: Family = Family {
     metrics: metrics::TransactionMetrics::METRICS,
     runs: |scenario| Runs::of::<course::Pooling>().with_difference(course::differs(scenario)),
     draw: torture::draw,
-    report: |loaded, findings| pages::body(&Results::of(loaded, findings)),
+    page: &pages::PAGE,
     related: outcome::related,
     beside_first: &["bytes_saved_factor", "copies_saved_factor"],
     lacks: &LACKS,

@@ -75,7 +75,7 @@ impl Measured for TransactionsMeasured {
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {
-        let Some(data) = outcome.data::<PoolData>() else { panic!("the outcome belongs to another family") };
+        let data: &PoolData = outcome.own();
         let first = self.point.scenario.part::<Transactions>().warm_up.nanos();
         let ms = move |at: u64| at.saturating_sub(first) as f64 / 1e6;
         let mut tables = vec![

@@ -14,12 +14,12 @@ use samara_sim::Ranks;
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
+use crate::page::PageSpec;
 #[cfg(feature = "hosted")]
 use crate::processes;
 use crate::processes::{Fleet, ScriptOf, check_briefing, run_in_processes, script};
 use crate::reference::Arrivals;
-use crate::report::Body;
-use crate::results::{Findings, Measured, Outcome};
+use crate::results::{Measured, Outcome};
 use crate::run::{RunError, RunOptions, WatchSteps, run_alone, run_as_one_of};
 use crate::torture::Draw;
 
@@ -104,8 +104,8 @@ pub struct Family {
     pub calibration: Calibration,
     /// Draws a scenario for a search for broken promises. Returns false if the family has none.
     pub draw: fn(&mut Draw) -> bool,
-    /// Contributes the family's part to a page of results.
-    pub report: fn(&Loaded, &Findings) -> Body,
+    /// Declares the family's part of a page of results.
+    pub page: &'static PageSpec,
     /// Adds the metrics that relate an outcome to another run with equal parameters.
     ///
     /// The last argument is the scenario's first run. `None` if the family has no such metrics, or
@@ -142,7 +142,7 @@ impl Family {
         has_strict_bounds: true,
         calibration: Calibration { is_wanted: |_| false, measure: |_| Ok(None) },
         draw: |_| false,
-        report: crate::sweep::plain,
+        page: &PageSpec::BASE,
         related: |_, _, _| None,
         arrivals: |_| None,
         lacks: &[],
@@ -168,8 +168,9 @@ fn read(families: &RwLock<Vec<&'static Family>>) -> Vec<&'static Family> {
 /// have no effect.
 ///
 /// # Panics
-/// If a family that was added has the section of one of them.
+/// If a family that was added has the section of one of them, or a page names an undeclared metric.
 pub fn set_base(families: &[&'static Family]) {
+    families.iter().for_each(|family| family.page.check(family));
     sections::set_base(families.iter().map(|family| family.spec));
     let mut base = BASE.write().unwrap_or_else(PoisonError::into_inner);
     if base.is_empty() {
@@ -182,8 +183,9 @@ pub fn set_base(families: &[&'static Family]) {
 /// A program calls this once, before it loads a scenario.
 ///
 /// # Panics
-/// Panics if a family with this section exists.
+/// If a family with this section exists, or its page names an undeclared metric.
 pub fn register(family: Family) {
+    family.page.check(&family);
     sections::register(family.spec);
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     added.push(Box::leak(Box::new(family)));

@@ -13,6 +13,7 @@ pub mod hops;
 pub mod index;
 pub mod metric;
 pub mod network;
+pub mod page;
 pub mod processes;
 pub mod reference;
 pub mod report;

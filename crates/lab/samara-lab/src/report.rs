@@ -1,36 +1,31 @@
 //! Reports: the page of a scenario's results. Each family contributes its sections.
 
 mod frame;
+mod rows;
 pub mod spread;
 
-use std::collections::BTreeMap;
-
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
-use samara_report::{
-    Figure, Line, Lines, Look, Page, Part, Row, Section, Style, Summary, Swept, Table, Unit,
-};
+use samara_report::{Look, Page, Part, Row, Section, Summary, Table};
 use samara_scenario::Loaded;
-use serde_json::{Map, Value as Json};
 
 use crate::expect::ExpectationResult;
 use crate::explain;
 use crate::family;
 use crate::finding;
-use crate::metric::unit;
 use crate::reference::{Comparison, PublishedComparison};
-use crate::results::{self, Data, Findings, Outcome, RealRun, ResultsDirectory, RivalFigures, Run};
-use crate::statistics::{Spread, Statistics};
+use crate::results::{self, Findings, RealRun, ResultsDirectory, RivalFigures, Run};
+use crate::statistics::Statistics;
 
 pub(crate) use frame::first_figure;
 pub use frame::{Made, colours};
+pub(crate) use rows::unit_of;
+pub use rows::{Bound, Grid, Results, Runs, grouped, slug, value};
 
 /// A family's part of a page of results.
 #[derive(Debug)]
 pub struct Body {
     /// Sentences on the results.
     pub findings: Vec<String>,
-    /// The main figure. Without one, the page shows the first figure of the sections.
-    pub figure: Option<Figure>,
     /// The text for the terminal.
     pub summary: Summary,
     /// The sections before published figures and expectations.
@@ -39,25 +34,11 @@ pub struct Body {
     pub details: Vec<Section>,
 }
 
-impl Body {
-    /// Creates a body whose terminal summary is the table with its legend and the key sentences.
-    pub fn new(
-        findings: Vec<String>,
-        (legend, table): (&str, Table),
-        sections: Vec<Section>,
-        details: Vec<Section>,
-    ) -> Self {
-        let (legend, after) = (legend.to_owned(), findings.clone());
-        let summary = Summary { legend, table, after, ..Summary::default() };
-        Self { findings, figure: None, summary, sections, details }
-    }
-}
-
 /// Returns the page of all results of a scenario.
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
     let family = family::of(&loaded.scenario);
-    let mut body = (family.report)(loaded, findings);
+    let mut body = family.page.body(&Results::of(loaded, findings));
     let said = finding::sentences(loaded, results);
     body.findings.splice(..0, said.iter().cloned());
     body.summary.after.splice(..0, said);
@@ -96,7 +77,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         kind: summary.scenario.clone(),
         is_bad: is_incomplete || checked.iter().any(ExpectationResult::fails),
         findings: with_failures(checked, body.findings),
-        figure: body.figure.or_else(|| first_figure(&mut sections)),
+        figure: first_figure(&mut sections),
         sections,
         summary: body.summary,
         ..made.frame(loaded, checked)
@@ -153,7 +134,7 @@ fn labelled(loaded: &Loaded, checked: &[ExpectationResult]) -> Vec<ExpectationRe
 }
 
 /// The label of a run; its name if the scenario has no such run.
-fn label_of<'a>(loaded: &'a Loaded, name: &'a str) -> &'a str {
+pub(crate) fn label_of<'a>(loaded: &'a Loaded, name: &'a str) -> &'a str {
     let point = loaded.points.iter().find(|point| point.run == name);
     point.map_or(name, |point| &point.label)
 }
@@ -362,334 +343,4 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
         summary.version
     );
     Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
-}
-
-/// Returns the key and label of each axis of a sweep.
-pub fn axes(loaded: &Loaded) -> Vec<(String, String)> {
-    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
-    let label = |key: &str, label: &str| if label.is_empty() { key.to_owned() } else { label.to_owned() };
-    axes.map(|axis| (axis.key.clone(), label(&axis.key, &axis.label))).collect()
-}
-
-/// Returns the values of a sweep's axes as the scenario writes them.
-pub fn point(axes: &[(String, String)], parameters: &Map<String, Json>) -> Vec<String> {
-    let value = |key: &String| match parameters.get(key) {
-        Some(Json::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    };
-    axes.iter().map(|(key, _)| value(key)).collect()
-}
-
-/// Groups items by a key, in the order of the first occurrences.
-pub fn grouped<T, K: Ord + Clone>(
-    items: impl IntoIterator<Item = T>,
-    key: impl Fn(&T) -> K,
-) -> Vec<(K, Vec<T>)> {
-    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
-    let mut places: BTreeMap<K, usize> = BTreeMap::new();
-    for item in items {
-        let key = key(&item);
-        let place = *places.entry(key.clone()).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some((_, group)) => group.push(item),
-            None => groups.push((key, vec![item])),
-        }
-    }
-    groups
-}
-
-/// Converts a name into a part of a file name.
-pub fn slug(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
-}
-
-/// Returns a statistic; NaN without measurements.
-pub fn of(statistics: Option<Statistics>, value: fn(&Statistics) -> f64) -> f64 {
-    statistics.as_ref().map_or(f64::NAN, value)
-}
-
-pub type Value<D> = fn(&<D as Data>::Metrics) -> f64;
-/// Heading and cell of a table column.
-pub type Column<D> = (&'static str, fn(&Runs<D>) -> String);
-/// Label and value of a bound that is drawn if it is equal for all runs.
-pub type Bound<D> = (&'static str, Value<D>);
-pub type Causes<D> = fn(&<D as Data>::Metrics) -> &BTreeMap<&'static str, u64>;
-
-pub struct Results<'a, D: Data> {
-    pub loaded: &'a Loaded,
-    pub findings: &'a Findings,
-    /// Key and label of each axis of the sweep.
-    pub axes: Vec<(String, String)>,
-    pub rows: Vec<Runs<D>>,
-}
-
-/// Runs that differ only in their seeds; there is at least one.
-pub struct Runs<D> {
-    pub run: String,
-    pub label: String,
-    /// The number of the run's colour in all figures.
-    pub colour: usize,
-    /// Values of the sweep's axes, as written in the scenario.
-    pub point: Vec<String>,
-    pub all: Vec<Outcome<D>>,
-}
-
-impl<D: Data> Runs<D> {
-    pub fn first(&self) -> &Outcome<D> {
-        &self.all[0]
-    }
-
-    pub fn metrics(&self) -> &D::Metrics {
-        self.first().metrics()
-    }
-
-    pub fn mean(&self, value: impl Fn(&D::Metrics) -> f64) -> f64 {
-        self.all.iter().map(|outcome| value(outcome.metrics())).sum::<f64>() / self.all.len() as f64
-    }
-
-    /// Returns the mean of a figure and half the width of its 95 % confidence interval; the latter
-    /// is 0 for one seed.
-    pub fn interval(&self, value: impl Fn(&D::Metrics) -> f64) -> (f64, f64) {
-        let values: Vec<f64> = self.all.iter().map(|outcome| value(outcome.metrics())).collect();
-        Spread::of(&values).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95))
-    }
-
-    pub fn spread(&self, value: impl Fn(&D::Metrics) -> f64, shown: fn(f64) -> String) -> String {
-        match self.interval(value) {
-            (mean, half) if self.all.len() > 1 && mean.is_finite() => {
-                format!("{} ± {}", shown(mean), shown(half))
-            }
-            (mean, _) => shown(mean),
-        }
-    }
-
-    pub fn named(&self) -> String {
-        [std::slice::from_ref(&self.label), &self.point].concat().join(", ")
-    }
-
-    fn row(&self, cells: Vec<String>) -> Row {
-        Row {
-            label: self.label.clone(),
-            name: self.run.clone(),
-            cells: [self.point.clone(), cells].concat(),
-            ..Row::default()
-        }
-    }
-}
-
-/// A figure drawn over the last axis of a sweep.
-pub struct Shown<D: Data> {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub unit: Unit,
-    pub caption: &'static str,
-    pub value: Value<D>,
-}
-
-impl<'a, D: Data> Results<'a, D> {
-    pub fn of(loaded: &'a Loaded, findings: &'a Findings) -> Self {
-        let axes = axes(loaded);
-        let results = findings.results.iter().filter_map(Outcome::typed::<D>);
-        let key = |result: &Outcome<D>| (result.run.name.clone(), point(&axes, &result.run.parameters));
-        let colours = colours(loaded);
-        let runs = |((run, point), all): ((String, Vec<String>), Vec<Outcome<D>>)| Runs {
-            colour: colours.get(&run).copied().unwrap_or(0),
-            run,
-            label: all[0].point.label.clone(),
-            point,
-            all,
-        };
-        let rows = grouped(results, key).into_iter().map(runs).collect();
-        Self { loaded, findings, axes, rows }
-    }
-
-    pub fn all(&self) -> impl Iterator<Item = &Outcome<D>> {
-        self.rows.iter().flat_map(|row| &row.all)
-    }
-
-    pub fn is_sweep(&self) -> bool {
-        !self.axes.is_empty()
-    }
-
-    pub fn figures_heading(&self) -> &'static str {
-        if self.is_sweep() { "Over the sweep" } else { "Side by side" }
-    }
-
-    /// Returns a table with a row for each run. The values of the axes are the first columns.
-    pub fn table(&self, columns: &[Column<D>]) -> Table {
-        let headings = columns.iter().map(|(heading, _)| *heading);
-        self.table_of(headings, |row| columns.iter().map(|(_, cell)| cell(row)).collect())
-    }
-
-    /// Returns a table like [`table`](Self::table), with computed headings and cells.
-    pub fn table_of<H: Into<String>>(
-        &self,
-        headings: impl IntoIterator<Item = H>,
-        cells: impl Fn(&Runs<D>) -> Vec<String>,
-    ) -> Table {
-        let labels = self.axes.iter().map(|(_, label)| label.clone());
-        let headings = headings.into_iter().map(Into::into);
-        let all = std::iter::once("run".to_owned()).chain(labels).chain(headings);
-        Table::new(all, 1 + self.axes.len(), self.rows.iter().map(|row| row.row(cells(row))).collect())
-    }
-
-    /// Returns tables of a figure with the values of the last axis side by side: one for each
-    /// combination of the others.
-    pub fn pivots(&self, shown: &Shown<D>) -> Vec<Part> {
-        let Some((_, axis)) = self.axes.last() else { return Vec::new() };
-        let last = self.axes.len() - 1;
-        let unit = shown.unit;
-        let table = |(place, _, rows): (String, String, Vec<&Runs<D>>)| {
-            let values = grouped(&rows, |row| row.point[last].as_str());
-            let values: Vec<&str> = values.into_iter().map(|(value, _)| value).collect();
-            let headings = std::iter::once(format!("{}{place}, by {axis}", shown.title));
-            let headings = headings.chain(values.iter().map(|value| (*value).to_owned()));
-            let row = |(run, rows): (&str, Vec<&&Runs<D>>)| {
-                let cell = |value: &&str| {
-                    let row = rows.iter().find(|row| row.point[last] == *value);
-                    row.map_or_else(|| MISSING.to_owned(), |row| unit.written(row.mean(shown.value)))
-                };
-                let label = rows[0].label.clone();
-                Row { label, ..Row::new(run, values.iter().map(cell).collect()) }
-            };
-            let rows = grouped(rows, |row| row.run.as_str());
-            let rows = rows.into_iter().map(|(run, rows)| row((run, rows.iter().collect()))).collect();
-            Part::Table(Table { fold: None, ..Table::new(headings, 1, rows) })
-        };
-        self.panels().into_iter().map(table).collect()
-    }
-
-    pub fn means(&self, figures: &[(&'static str, Value<D>)], shown: impl Fn(f64) -> String) -> Table {
-        let headings = figures.iter().map(|(heading, _)| *heading);
-        self.table_of(headings, |row| figures.iter().map(|(_, value)| shown(row.mean(value))).collect())
-    }
-
-    /// Returns a section with counts by cause; `None` if all are zero.
-    pub fn causes(&self, heading: &str, kinds: &[(&str, Causes<D>)]) -> Option<Section> {
-        let mut rows = Vec::new();
-        for row in &self.rows {
-            for (kind, counts) in kinds {
-                let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-                for outcome in &row.all {
-                    counts(outcome.metrics())
-                        .iter()
-                        .for_each(|(cause, n)| *all.entry(cause).or_default() += n);
-                }
-                for (cause, count) in all {
-                    let count = samara_report::words::grouped(count as f64);
-                    rows.push(row.row(vec![(*kind).to_owned(), cause.replace('_', " "), count]));
-                }
-            }
-        }
-        if rows.is_empty() {
-            return None;
-        }
-        let labels = self.axes.iter().map(|(_, label)| label.as_str());
-        let headings = std::iter::once("run").chain(labels).chain(["kind", "cause", "count"]);
-        let table = Table::new(headings, 3 + self.axes.len(), rows).folded("By run and cause", false);
-        Some(Section::new(heading, "", table))
-    }
-
-    pub fn published(&self, run: &Runs<D>, metric: &str) -> Vec<f64> {
-        let published = self.findings.summary.published.iter().map(|known| &known.figure);
-        let of_run =
-            published.filter(|known| known.run == run.run && known.metric == metric && known.over.is_none());
-        of_run.map(|known| known.value).collect()
-    }
-
-    pub fn distribution(&self, caption: &str, axis: &str, points: fn(&D) -> &[(f64, f64)]) -> Figure {
-        let curve = |row: &Runs<D>| (row.label.clone(), points(row.first()).to_vec());
-        let mut lines = Lines::shares("share of deliveries made", axis, self.rows.iter().map(curve));
-        for (line, row) in lines.lines.iter_mut().zip(&self.rows) {
-            line.colour = Some(row.colour);
-        }
-        let caption = format!("{caption}; dots at 50 % and 99 %.{}", lines.hidden());
-        Figure::new("latency", caption, lines)
-    }
-
-    /// Groups runs by the values of all axes except the last. Returns these values in words and in
-    /// parts of file names.
-    pub fn panels(&self) -> Vec<(String, String, Vec<&Runs<D>>)> {
-        let last = self.axes.len().saturating_sub(1);
-        let panels = grouped(&self.rows, |row| &row.point[..last]).into_iter();
-        let panels = panels.map(|(others, rows)| {
-            let named = self.axes.iter().zip(others).map(|((_, label), value)| format!(", {label} {value}"));
-            let values = others.iter().map(|value| format!("-{value}"));
-            (named.collect(), values.collect(), rows)
-        });
-        panels.collect()
-    }
-
-    /// Draws lines over the last axis, with a figure for each combination of the others.
-    ///
-    /// The first of `shown` is always drawn, with the bound. The others are drawn only if their
-    /// values differ.
-    pub fn over_sweep(&self, shown: &[Shown<D>], bound: Option<Bound<D>>) -> Vec<Figure> {
-        let Some((_, axis)) = self.axes.last() else { return Vec::new() };
-        let mut figures = Vec::new();
-        for (place, suffix, rows) in self.panels() {
-            let values: Vec<&str> =
-                rows.iter().filter_map(|row| row.point.last()).map(String::as_str).collect();
-            let (swept, xs) = Swept::new(&values);
-            for (at, shown) in shown.iter().enumerate() {
-                let lines = lines(&rows, &xs, shown.value, bound.filter(|_| at == 0));
-                let mut found = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
-                let Some(first) = found.find(|value| value.is_finite()) else { continue };
-                let differs = |value: f64| (value - first).abs() > first.abs() * 1e-3;
-                if at > 0 && !found.any(differs) {
-                    continue;
-                }
-                let title = format!("{}{place}", shown.title);
-                let drawn = Lines::over(title, (axis, &swept), shown.unit, lines);
-                figures.push(Figure::new(format!("sweep-{}{suffix}", shown.name), shown.caption, drawn));
-            }
-        }
-        figures
-    }
-}
-
-/// Returns a line for each run over the positions of its values, and the bound.
-fn lines<D: Data>(rows: &[&Runs<D>], xs: &[f64], value: Value<D>, bound: Option<Bound<D>>) -> Vec<Line> {
-    let line = |(_, rows): (&String, Vec<(&&Runs<D>, &f64)>)| {
-        let intervals = rows.iter().map(|(row, _)| row.interval(value));
-        let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
-        let points = rows.iter().map(|(_, x)| **x).zip(means).collect();
-        Line {
-            label: rows[0].0.label.clone(),
-            points,
-            confidence,
-            colour: Some(rows[0].0.colour),
-            ..Line::default()
-        }
-    };
-    let mut lines: Vec<Line> =
-        grouped(rows.iter().zip(xs), |(row, _)| &row.run).into_iter().map(line).collect();
-    if let Some((label, value)) = bound {
-        let mut points: Vec<(f64, f64)> = rows
-            .iter()
-            .zip(xs)
-            .map(|(row, x)| (*x, row.mean(value)))
-            .filter(|(_, bound)| *bound > 0.0)
-            .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let is_one = points
-            .windows(2)
-            .all(|two| two[0].0 < two[1].0 || (two[0].1 - two[1].1).abs() <= two[0].1 * 1e-3);
-        points.dedup_by_key(|(x, _)| *x);
-        if is_one {
-            lines.push(Line { label: label.to_owned(), points, style: Style::Bound, ..Line::default() });
-        }
-    }
-    lines
-}
-
-pub(crate) fn unit_of(metric: &str) -> Unit {
-    match unit(metric) {
-        "ms" => Unit::Milliseconds,
-        "bytes" => Unit::Bytes,
-        "share" => Unit::Share,
-        _ => Unit::Number,
-    }
 }

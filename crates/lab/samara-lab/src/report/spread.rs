@@ -7,7 +7,7 @@ use samara_report::words::plural;
 use samara_report::{Explorer, Figure, Line, Lines, Panel, Part, Scale, Section, Style, Unit};
 
 use super::{Results, Runs};
-use crate::results::{Data, Outcome, Spread};
+use crate::page::SpreadOf;
 
 /// Maximum number of runs with curves: the page of 1,000 nodes stays below 2 MB.
 const PANELS_MAX: usize = 9;
@@ -50,34 +50,33 @@ pub fn scales(axis: &str, times: impl Iterator<Item = f64>) -> (Scale, Scale) {
     (x, Scale::linear("", 0.0..1.0, Unit::Share))
 }
 
-/// Returns the curve of the share of nodes that have everything.
-pub fn line(panel: &Panel, times: &[f64]) -> Line {
-    Line {
+/// Draws the share of nodes that have everything, for each run, at least until a time. Returns also a
+/// sentence about curves that others cover.
+pub fn comparison(title: String, axis: &str, panels: &[Panel], until: Option<f64>) -> (Lines, String) {
+    let all: Vec<Vec<f64>> = panels.iter().map(complete).collect();
+    let line = |(panel, times): (&Panel, &Vec<f64>)| Line {
         label: panel.label.clone(),
         points: steps(times),
         style: Style::Plain,
         colour: Some(panel.colour),
         ..Line::default()
-    }
+    };
+    let scales = scales(axis, all.iter().flatten().copied().chain(until));
+    let lines = Lines::new(title, scales, panels.iter().zip(&all).map(line).collect());
+    let hidden = lines.hidden();
+    (lines, hidden)
 }
 
 /// Returns the curves of single items, such as messages; `None` for a sweep, or if no run kept its
 /// deliveries.
-pub fn section<D: Data>(
-    results: &Results<'_, D>,
-    item: &str,
-    of: impl Fn(&Outcome<D>) -> (&Spread, &Regions),
-) -> Option<Section> {
-    let shown: Vec<&Runs<D>> =
+pub fn section(results: &Results<'_>, item: &str, of: SpreadOf) -> Option<Section> {
+    let shown: Vec<&Runs<'_>> =
         results.rows.iter().filter(|row| !of(row.first()).0.arrivals.is_empty()).take(PANELS_MAX).collect();
     if results.is_sweep() || shown.is_empty() {
         return None;
     }
-    let panel = |row: &&Runs<D>| Panel {
-        label: match row.first().point.series.as_str() {
-            "" => row.label.clone(),
-            series => format!("{series}: {}", row.label),
-        },
+    let panel = |row: &&Runs<'_>| Panel {
+        label: row.titled(),
         description: row.first().point.description.clone(),
         colour: row.colour,
         arrivals: of(row.first()).0.arrivals.clone(),
@@ -85,12 +84,9 @@ pub fn section<D: Data>(
     };
     let panels: Vec<Panel> = shown.iter().map(panel).collect();
     let count = panels.iter().map(|panel| panel.publishers.len()).max().unwrap_or(0);
-    let all: Vec<Vec<f64>> = panels.iter().map(complete).collect();
     let axis = format!("after the publication of each {item}");
-    let lines = panels.iter().zip(&all).map(|(panel, times)| line(panel, times)).collect();
     let title = format!("Share of nodes that have all of {count} {item}s");
-    let lines = Lines::new(title, scales(&axis, all.iter().flatten().copied()), lines);
-    let hidden = lines.hidden();
+    let (lines, hidden) = comparison(title, &axis, &panels, None);
     let more = match results.rows.len() - shown.len() {
         0 => String::new(),
         more => format!(" Without curves: {}.", plural(more as f64, "run")),

@@ -82,6 +82,14 @@ impl Outcome {
         self.data.downcast_ref()
     }
 
+    /// Returns the data that the family retains.
+    ///
+    /// # Panics
+    /// If the outcome belongs to another family.
+    pub fn own<D: Data>(&self) -> &D {
+        self.data().expect("the outcome belongs to this family")
+    }
+
     /// Returns the outcome with the type of its data, if they have this type.
     pub fn typed<D: Data>(&self) -> Option<Outcome<D>> {
         let Self { run, point, is_incomplete, data } = self.clone();

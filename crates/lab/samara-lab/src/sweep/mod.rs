@@ -20,12 +20,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::files::{At, FileError};
+use crate::report::{grouped, label_of};
 use crate::results::{Column, Headline, Rows, Run, column, combined_digest, without_seed};
 use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
+pub use report::LACKS;
 pub use report::page;
-pub use report::{LACKS, plain};
+pub(crate) use report::plain;
 
 /// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -279,35 +281,25 @@ impl SweepSummary {
 }
 
 fn aggregates(loaded: &Loaded, runs: &[PointRecord]) -> Vec<Aggregate> {
-    let label = |name: &str| {
-        let point = loaded.points.iter().find(|point| point.run == name);
-        point.map_or_else(|| name.to_owned(), |point| point.label.clone())
-    };
-    let mut groups: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    let mut all: Vec<(Aggregate, BTreeMap<String, Vec<f64>>)> = Vec::new();
-    for run in runs {
-        let parameters = without_seed(&run.parameters);
-        let at =
-            *groups.entry((&run.name, Value::Object(parameters.clone()).to_string())).or_insert(all.len());
-        if at == all.len() {
-            let (name, label) = (run.name.clone(), label(&run.name));
-            let aggregate = Aggregate { name, label, parameters, seeds: 0, metrics: BTreeMap::new() };
-            all.push((aggregate, BTreeMap::new()));
-        }
-        let (aggregate, values) = &mut all[at];
-        aggregate.seeds += 1;
-        for (path, value) in run.figures() {
+    let key =
+        |run: &&PointRecord| (run.name.clone(), Value::Object(without_seed(&run.parameters)).to_string());
+    let aggregate = |((name, _), runs): ((String, String), Vec<&PointRecord>)| {
+        let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (path, value) in runs.iter().flat_map(|run| run.figures()) {
             if let Some(value) = value.as_f64() {
                 values.entry(path).or_default().push(value);
             }
         }
-    }
-    let spread = |(mut aggregate, values): (Aggregate, BTreeMap<String, Vec<f64>>)| {
         let spreads = values.into_iter().filter_map(|(path, values)| Some((path, Spread::of(&values)?)));
-        aggregate.metrics = spreads.collect();
-        aggregate
+        Aggregate {
+            label: label_of(loaded, &name).to_owned(),
+            name,
+            parameters: without_seed(&runs[0].parameters),
+            seeds: runs.len(),
+            metrics: spreads.collect(),
+        }
     };
-    all.into_iter().map(spread).collect()
+    grouped(runs, key).into_iter().map(aggregate).collect()
 }
 
 /// Returns a row for each point: its id, run and seed, parameters, every metric, and the resources
