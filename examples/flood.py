@@ -94,7 +94,8 @@ class Host:
 
     def looked(self):
         late, self.late = self.late, []
-        counters = {"duplicates": self.duplicates, "answered": 0, "kept_unwanted": 0, "misbehaviours": 0, "mesh": 0}
+        counters = {"duplicates_received": self.duplicates, "answered_copies": 0, "kept_unwanted_copies": 0}
+        counters.update(misbehaviours=0, mesh=0)
         payload = {"payload_bytes_" + way: self.counts["bytes_" + way] for way in ("sent", "received")}
         control = {"control_bytes_sent": 0, "control_bytes_received": 0, "withdrawn": 0, "owed": 0}
         return {"counters": counters, "late_ns": late, **self.counts, **payload, **control}

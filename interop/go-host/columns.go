@@ -154,12 +154,13 @@ func (c *columns) isNew(number uint32) bool {
 
 func (c *columns) lost(uint32) { c.tell("lost") }
 
-// columnCounters are the counters of the family. The router reports no offences.
+// columnCounters are the counters of the family. The router does not report the last two.
 type columnCounters struct {
-	Joined   int       `json:"joined"`
-	Targets  int       `json:"targets"`
-	Cells    [5]uint64 `json:"cells"`
-	Offences [2]uint64 `json:"offences"`
+	Joined        int       `json:"joined"`
+	Targets       int       `json:"targets"`
+	Cells         [5]uint64 `json:"cells"`
+	KeptUnwanted  uint64    `json:"kept_unwanted_copies"`
+	Misbehaviours uint64    `json:"misbehaviours"`
 }
 
 func (c *columns) counters() any {

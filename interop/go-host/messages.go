@@ -74,9 +74,9 @@ func (m *messages) lost(to uint32) {
 
 // messageCounters are the counters of the family. The router does not report the second pair.
 type messageCounters struct {
-	Duplicates    uint64 `json:"duplicates"`
-	Answered      uint64 `json:"answered"`
-	KeptUnwanted  uint64 `json:"kept_unwanted"`
+	Duplicates    uint64 `json:"duplicates_received"`
+	Answered      uint64 `json:"answered_copies"`
+	KeptUnwanted  uint64 `json:"kept_unwanted_copies"`
 	Misbehaviours uint64 `json:"misbehaviours"`
 	Mesh          int    `json:"mesh"`
 }

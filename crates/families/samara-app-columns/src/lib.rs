@@ -247,7 +247,8 @@ pub struct Counts {
     /// As [`Spreading::cell_counts`].
     pub cells: [u64; 5],
     /// As [`Spreading::offences`].
-    pub offences: [u64; 2],
+    pub kept_unwanted_copies: u64,
+    pub misbehaviours: u64,
 }
 
 /// The meaning of an engine's event for a node.
@@ -569,11 +570,13 @@ impl<E: Spreading> Workload for Node<E> {
 
     fn counters(&self) -> Counts {
         let targets = |segment: &u32| self.engine.targets(&self.shared.topics[*segment as usize]) as u64;
+        let [kept_unwanted_copies, misbehaviours] = self.engine.offences();
         Counts {
             joined: self.joins.len() as u64,
             targets: self.joins.iter().map(targets).sum(),
             cells: E::cell_counts(self),
-            offences: self.engine.offences(),
+            kept_unwanted_copies,
+            misbehaviours,
         }
     }
 

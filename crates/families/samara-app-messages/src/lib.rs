@@ -83,15 +83,15 @@ pub enum Event {
     Lost { to: u32 },
 }
 
-/// Counters of a node since its start.
+/// Counters of a node since its start, under the names that engines declare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Copies of messages that the node already had.
-    pub duplicates: u64,
+    pub duplicates_received: u64,
     /// Copies sent at the request of a peer.
-    pub answered: u64,
+    pub answered_copies: u64,
     /// Copies that stayed owed to peers that do not want them.
-    pub kept_unwanted: u64,
+    pub kept_unwanted_copies: u64,
     /// Misbehaviours of peers that count against their scores.
     pub misbehaviours: u64,
     /// Number of mesh peers, for protocols with a mesh.
@@ -163,9 +163,9 @@ impl Workload for GossipMember {
     fn counters(&self) -> Counts {
         let metrics = self.gossip.metrics();
         Counts {
-            duplicates: metrics.duplicates_received,
-            answered: metrics.answered_copies,
-            kept_unwanted: metrics.kept_unwanted_copies,
+            duplicates_received: metrics.duplicates_received,
+            answered_copies: metrics.answered_copies,
+            kept_unwanted_copies: metrics.kept_unwanted_copies,
             misbehaviours: metrics.misbehaviours,
             mesh: self.gossip.mesh_peers(&self.stream.topic).len(),
         }
@@ -237,8 +237,8 @@ impl<B: Baseline> Workload for BaselineMember<B> {
     fn counters(&self) -> Counts {
         let metrics = self.engine.metrics();
         Counts {
-            duplicates: metrics.duplicates_received,
-            answered: metrics.answered_copies,
+            duplicates_received: metrics.duplicates_received,
+            answered_copies: metrics.answered_copies,
             ..Counts::default()
         }
     }

@@ -681,7 +681,7 @@ impl<E: Planned> Experiment for Publishing<E> {
         let is_counted = self.measured.collector.counts();
         let counted = counts.iter().zip(is_counted).filter(|(_, is_counted)| **is_counted);
         let cells = sums(counted.map(|(counts, _)| counts.cells));
-        let offences = sums(counts.iter().map(|counts| counts.offences));
+        let offences = sums(counts.iter().map(|counts| [counts.kept_unwanted_copies, counts.misbehaviours]));
         Ok(ColumnsMeasured { traffic, withdrawn, cells, offences, digest, ..self.measured })
     }
 }

@@ -92,7 +92,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     let lower_bound_ms = ratio(rows.iter().map(bound_of).sum(), rows.len() as f64);
     let complete_bound_ms = ratio(complete().map(bound_of).sum(), times.len() as f64);
     let delivered: u64 = rows.iter().map(|row| u64::from(row.delivered)).sum();
-    let duplicates: u64 = measured.counts.iter().map(|counts| counts.duplicates).sum();
+    let duplicates: u64 = measured.counts.iter().map(|counts| counts.duplicates_received).sum();
     let nodes = measured.traffic.len() as f64;
     let sum = |value: fn(&HostStats) -> u64| measured.traffic.iter().map(value).sum::<u64>() as f64;
     let down = sum(|stats| stats.received.bytes);
@@ -110,7 +110,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         incomplete: (rows.len() - times.len()) as u64,
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
         last_delivery_hop: Statistics::of(&hops),
-        answered_copies: measured.counts.iter().map(|counts| counts.answered).sum(),
+        answered_copies: measured.counts.iter().map(|counts| counts.answered_copies).sum(),
         lower_bound_ms,
         share_of_bound: dissemination.map(|times| ratio(complete_bound_ms, times.mean)),
         throughput_mb_per_s: ratio(payload / nodes, measured.measured_nanos as f64) * 1e3,
@@ -263,8 +263,8 @@ fn message_traffic(measured: &MessagesMeasured) -> Columns {
     columns.extend([
         ("links", column(measured.degrees.iter().copied())),
         ("delivered", column(measured.collector.delivered.iter().copied())),
-        ("duplicates", column(nodes().map(|node| node.duplicates))),
-        ("answered_copies", column(nodes().map(|node| node.answered))),
+        ("duplicates", column(nodes().map(|node| node.duplicates_received))),
+        ("answered_copies", column(nodes().map(|node| node.answered_copies))),
     ]);
     columns
 }

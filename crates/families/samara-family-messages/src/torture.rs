@@ -94,7 +94,7 @@ pub(super) fn broken(measured: &MessagesMeasured, graph: Option<&Graph>) -> Vec<
         "a node without a fault delivers each message once, and only published ones",
         || format!("{repeated} further deliveries"),
     ));
-    let kept = measured.counts.iter().map(|counts| counts.kept_unwanted).sum();
+    let kept = measured.counts.iter().map(|counts| counts.kept_unwanted_copies).sum();
     let misbehaviours = measured.counts.iter().map(|counts| counts.misbehaviours).sum();
     broken.extend(offences([kept, misbehaviours], scenario));
     if graph.is_some_and(|graph| promises_delivery(measured, scenario, graph, &harmed)) {

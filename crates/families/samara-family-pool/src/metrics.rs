@@ -117,7 +117,7 @@ metrics! {
         /// Transactions that pools removed because of their age.
         pub expired_txs: u64 = "transactions", Less, [];
         /// Transactions that applications rejected.
-        pub rejected_txs: u64 = "transactions", Neither, [];
+        pub failed_txs: u64 = "transactions", Neither, [];
         /// Transactions that pools refused, by cause.
         pub refused: BTreeMap<&'static str, u64> = "", Neither, [];
         /// Frames and entries that were ignored, by cause.
@@ -276,7 +276,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         compact_blocks_given_up: measured.blocks_given_up,
         evicted_txs: totals.pool.evicted_txs,
         expired_txs: totals.pool.expired_txs,
-        rejected_txs: totals.pool.failed_txs,
+        failed_txs: totals.pool.failed_txs,
         refused: refused.filter_map(named).collect(),
         ignored: ignored.filter_map(named).collect(),
         misbehaviour: measured.misbehaved.iter().map(|(why, count)| (why.name(), *count)).collect(),

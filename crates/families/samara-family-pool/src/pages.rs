@@ -54,7 +54,7 @@ pub(super) static PAGE: PageSpec = PageSpec {
             .metrics(&[
                 "transactions successful_txs already_seen_txs requested_txs rerequested_txs timeouts lost_txs not_found \
                  withdrawn_bodies",
-                "queue_drops evicted_txs expired_txs rejected_txs keys_max requests_max pool_txs_max",
+                "queue_drops evicted_txs expired_txs failed_txs keys_max requests_max pool_txs_max",
             ]),
         Section::new("Refused and ignored").charts(&[Chart::Causes(&[
             ("refused", "refused"),

@@ -50,5 +50,5 @@ fn commands_events_and_counters_of_columns_and_messages_frames_survive() {
     survives(&Event::Rebuilt { segment: 1 });
     survives(&Event::Repaired { published: 1 });
     assert_eq!(survives(&Event::Lost), r#""lost""#);
-    survives(&Counts { joined: 1, targets: 2, cells: [3; 5], offences: [4; 2] });
+    survives(&Counts { joined: 1, targets: 2, cells: [3; 5], kept_unwanted_copies: 4, misbehaviours: 5 });
 }

@@ -395,9 +395,9 @@ impl<'a> Host<'a> {
         }
         let counters = match self.family {
             Family::Messages => json!({
-                "duplicates": counted.copies_received.saturating_sub(self.arrived),
-                "answered": 0,
-                "kept_unwanted": 0,
+                "duplicates_received": counted.copies_received.saturating_sub(self.arrived),
+                "answered_copies": 0,
+                "kept_unwanted_copies": 0,
                 "misbehaviours": 0,
                 "mesh": self.links.mesh(self.contents.topic(0)),
             }),
@@ -407,7 +407,8 @@ impl<'a> Host<'a> {
                     "joined": self.contents.joins.len(),
                     "targets": meshes.map(|at| self.links.mesh(self.contents.topic(*at))).sum::<usize>(),
                     "cells": [cells.missing, cells.local, cells.parts, cells.headers, cells.metadata],
-                    "offences": [0, 0],
+                    "kept_unwanted_copies": 0,
+                    "misbehaviours": 0,
                 })
             }
         };
