@@ -18,7 +18,7 @@ use samara_lab::network;
 use samara_lab::page::{Bars, Chart, Form, PageSpec, Section, Swept, mean, spread};
 use samara_lab::run::{Progress, RunError};
 use samara_lab::statistics::Statistics;
-use samara_lab::torture::{Broken, Draw, FaultKind};
+use samara_lab::torture::{Broken, Draw};
 use samara_sim::{Cause, Contents, NodeFactory, Origin, Postcard, Record};
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use schemars::JsonSchema;
@@ -266,7 +266,7 @@ fn draw(draw: &mut Draw) -> bool {
     let (count, round) = (draw.number(1..=20), draw.millis(50.0, 500.0));
     draw.set("rumours.count", count);
     draw.set("protocol.round", round);
-    let kinds = [FaultKind::Crash, FaultKind::Vanish, FaultKind::Slow, FaultKind::Withhold];
+    let kinds = ["crash", "vanish", "slow", "withhold"];
     let most = draw.nodes() / 3;
     draw.faults(&kinds, (0.0, 5.0), most);
     true

@@ -10,8 +10,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 /// variant, and the fields of the variant are the other keys. The kind after the name of the enum is
 /// that of a table without the key.
 ///
-/// A key of another kind is an error that names its kind. Fields have the attributes of serde and
-/// schemars.
+/// A key of another kind is an error that names its kind. Fields have the attributes of serde, and
+/// `lacks` explains why a kind does not have a key that others have; `_` stands for all others.
 ///
 /// ```
 /// samara_engine::kinds! {
@@ -19,7 +19,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 ///     #[derive(Debug, PartialEq)]
 ///     pub enum Queue: "endless" {
 ///         /// Without a limit.
-///         Endless = "endless" {},
+///         Endless = "endless" {} lacks { length: "nothing is dropped" },
 ///         /// With a limit.
 ///         Limited = "limited" {
 ///             /// Maximum number of elements.
@@ -31,16 +31,84 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 /// # #[cfg(feature = "config")]
 /// assert_eq!(Queue::KINDS[1].keys, ["kind", "length"]);
 /// ```
+///
+/// A struct before the enum has the keys of all kinds, beside the field `kind`. One after the enum has
+/// keys of several kinds, which name it after two points.
+///
+/// ```
+/// samara_engine::kinds! {
+///     /// A work.
+///     pub struct Work {
+///         pub title: String,
+///     }
+///
+///     /// Kinds of works.
+///     pub enum Medium {
+///         Painting = "painting" { ..size: Size },
+///         Statue = "statue" { ..size: Size, stone: String },
+///         Song = "song" {},
+///     }
+///
+///     /// The size of a thing.
+///     pub struct Size {
+///         pub height: u32,
+///     }
+/// }
+///
+/// # #[cfg(feature = "config")]
+/// assert_eq!(Medium::KINDS[1].keys, ["kind", "title", "height", "stone"]);
+/// ```
 #[macro_export]
 macro_rules! kinds {
     (
         $(#[$about:meta])*
-        $vis:vis enum $type:ident $(: $default:literal)? {
+        $vis:vis enum $type:ident $(: $default:literal)? { $($kinds:tt)* }
+    ) => {
+        $crate::kinds!(@kinds [$(#[$about])* $vis] $type [$($default)?] $type [] {} {} { $($kinds)* });
+    };
+
+    (
+        $(#[$about:meta])*
+        $vis:vis struct $table:ident {
+            $($(#[$attribute:meta])* $vis_field:vis $field:ident: $field_type:ty),* $(,)?
+        }
+
+        $(#[$about_kind:meta])*
+        $vis_kind:vis enum $type:ident $(: $default:literal)? { $($kinds:tt)* }
+
+        $($(#[$about_part:meta])* $vis_part:vis struct $part:ident { $($own:tt)* })?
+    ) => {
+        $(#[$about])*
+        #[derive(serde::Serialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        $vis struct $table {
+            /// The kind, with its own keys.
+            #[serde(flatten)]
+            pub kind: $type,
+            $($(#[$attribute])* $vis_field $field: $field_type,)*
+        }
+        $crate::kinds!(
+            @kinds [$(#[$about_kind])* $vis_kind] $type [$($default)?] $table [$table]
+            { $($(#[$attribute])* $field: $field_type,)* } { $($($own)*)? } { $($kinds)* }
+        );
+        $(
+            $(#[$about_part])*
+            #[derive(serde::Serialize, schemars::JsonSchema)]
+            $vis_part struct $part { $($own)* }
+        )?
+    };
+
+    (
+        @kinds [$(#[$about:meta])* $vis:vis] $type:ident [$($default:literal)?] $out:ident $table:tt
+        $common:tt $shared:tt
+        {
             $(
                 $(#[doc = $doc:expr])*
                 $variant:ident = $name:literal {
+                    $(..$part:ident: $Part:ident $(,)?)?
                     $($(#[$attribute:meta])* $field:ident: $kind:ty),* $(,)?
                 }
+                $(lacks { $($lack:tt: $why:literal),* $(,)? })?
             ),* $(,)?
         }
     ) => {
@@ -52,50 +120,50 @@ macro_rules! kinds {
             $(
                 $(#[doc = $doc])*
                 #[serde(rename = $name)]
-                $variant { $($(#[$attribute])* $field: $kind,)* },
+                $variant { $(#[serde(flatten)] $part: $Part,)? $($(#[$attribute])* $field: $kind,)* },
             )*
         }
 
         impl $type {
             /// The kinds, each with its keys.
             pub const KINDS: &'static [$crate::kinds::Kind] = &[
-                $($crate::kinds::Kind { name: $name, keys: &["kind" $(, stringify!($field))*] },)*
+                $($crate::kinds::Kind {
+                    name: $name,
+                    keys: $crate::kinds!(@keys $common [$($Part $shared)?] { $($field)* }),
+                    lacks: &[$($((stringify!($lack), $why),)*)?],
+                },)*
             ];
             const NAMES: &'static [&'static str] = &[$($name),*];
 
             /// Returns the name of the kind.
-            pub const fn kind(&self) -> &'static str {
+            pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => $name,)*
                 }
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $type {
+        impl<'de> serde::Deserialize<'de> for $out {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Table;
 
                 impl<'de> serde::de::Visitor<'de> for Table {
-                    type Value = $type;
+                    type Value = $out;
 
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         $crate::kinds::expecting($type::KINDS, f)
                     }
 
-                    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<$type, A::Error> {
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<$out, A::Error> {
                         #[allow(unused_mut, unused_assignments)]
                         let mut default: Option<&str> = None;
                         $(default = Some($default);)?
                         let map = $crate::kinds::Keys::new(map, ($type::KINDS, $type::NAMES), default)?;
                         match map.kind() {
-                            $($name => {
-                                #[derive(serde::Deserialize)]
-                                struct Own { $($(#[$attribute])* $field: $kind,)* }
-
-                                let map = serde::de::value::MapAccessDeserializer::new(map);
-                                let Own { $($field,)* } = serde::Deserialize::deserialize(map)?;
-                                Ok($type::$variant { $($field,)* })
-                            })*
+                            $($name => $crate::kinds!(
+                                @own map $table $type $variant $common [$($part $Part $shared)?]
+                                { $($(#[$attribute])* $field: $kind,)* }
+                            ),)*
                             _ => unreachable!("the kind is one of them"),
                         }
                     }
@@ -103,10 +171,44 @@ macro_rules! kinds {
 
                 static KEYS: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
                 let keys = KEYS.get_or_init(|| $crate::kinds::all_keys($type::KINDS));
-                deserializer.deserialize_struct(stringify!($type), keys, Table)
+                deserializer.deserialize_struct(stringify!($out), keys, Table)
             }
         }
     };
+
+    (
+        @keys
+        { $($(#[$_c:meta])* $common:ident: $_t:ty,)* }
+        [$($Part:ident { $($(#[$_pa:meta])* $_pv:vis $shared:ident: $_pt:ty),* $(,)? })?]
+        { $($field:ident)* }
+    ) => {
+        &["kind" $(, stringify!($common))* $($(, stringify!($shared))*)? $(, stringify!($field))*]
+    };
+
+    (
+        @own $map:ident $table:tt $type:ident $variant:ident
+        { $($(#[$of_common:meta])* $common:ident: $common_type:ty,)* }
+        [$(
+            $part:ident $Part:ident
+            { $($(#[$of_shared:meta])* $_s:vis $shared:ident: $shared_type:ty),* $(,)? }
+        )?]
+        { $($(#[$attribute:meta])* $field:ident: $kind:ty,)* }
+    ) => {{
+        #[derive(serde::Deserialize)]
+        struct Own {
+            $($(#[$of_common])* $common: $common_type,)*
+            $($($(#[$of_shared])* $shared: $shared_type,)*)?
+            $($(#[$attribute])* $field: $kind,)*
+        }
+
+        let map = serde::de::value::MapAccessDeserializer::new($map);
+        let Own { $($common,)* $($($shared,)*)? $($field,)* } = serde::Deserialize::deserialize(map)?;
+        let kind = $type::$variant { $($part: $Part { $($shared),* },)? $($field,)* };
+        Ok($crate::kinds!(@made $table kind $($common)*))
+    }};
+
+    (@made [] $kind:ident) => { $kind };
+    (@made [$table:ident] $kind:ident $($common:ident)*) => { $table { $kind, $($common),* } };
 }
 
 /// A kind of table.
@@ -116,6 +218,8 @@ pub struct Kind {
     pub name: &'static str,
     /// The keys that a table of this kind may have.
     pub keys: &'static [&'static str],
+    /// Keys that only other kinds have, each with the reason; `_` stands for all others.
+    pub lacks: &'static [(&'static str, &'static str)],
 }
 
 /// Returns the keys of all kinds, each once.
@@ -227,7 +331,9 @@ impl Visitor<'_> for Known {
             _ => "one of these kinds",
         };
         let others = others.join(" or ");
-        Err(E::custom(format_args!("belongs to kind = {others}; remove it, or set {remedy}")))
+        let why = own.lacks.iter().find(|(lack, _)| [key, "_"].contains(lack));
+        let why = why.map_or_else(String::new, |(_, why)| format!("; {why}"));
+        Err(E::custom(format_args!("belongs to kind = {others}{why}; remove it, or set {remedy}")))
     }
 }
 

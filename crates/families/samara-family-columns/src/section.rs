@@ -56,7 +56,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     topics: |scenario| u64::from(scenario.part::<Columns>().kept_max()),
     wrong_fault: |scenario, kind| {
         let has_cells = scenario.part::<Columns>().cells.is_some();
-        (matches!(kind, FaultKind::Claim | FaultKind::Invent) && !has_cells).then_some(
+        (matches!(kind, FaultKind::Claim { .. } | FaultKind::Invent { .. }) && !has_cells).then_some(
             "is about cells, which only nodes with [columns.cells] exchange; use \"withhold\" or \"flood\"",
         )
     },

@@ -71,7 +71,7 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
         }
     }
     let most = draw.nodes() / 3;
-    let of_cells = [FaultKind::Claim, FaultKind::Invent];
+    let of_cells = ["claim", "invent"];
     let kinds = if with_cells { [&FAULTS[..], &of_cells].concat() } else { FAULTS.to_vec() };
     draw.faults(&kinds, (0.0, 8.0), most);
     true
@@ -168,13 +168,13 @@ pub(super) fn broken(measured: &ColumnsMeasured) -> Vec<Broken> {
         let (place, time, bound) = below.unwrap_or_default();
         format!("node {place} after {time} ms, bound {bound} ms")
     }));
-    let ends = |kind| {
+    let ends = |kind: &FaultKind| {
         use FaultKind::{Claim, Crash, Invent, Slow, Vanish};
-        matches!(kind, Crash | Vanish | Slow | Claim | Invent)
+        matches!(kind, Crash {} | Vanish {} | Slow { .. } | Claim { .. } | Invent { .. })
     };
     let is_coded = workload.pieces.is_some();
-    let promises = scenario.faults.iter().all(|fault| ends(fault.kind) || is_momentary(fault, scenario))
-        && scenario.transport.kind != TransportKind::Datagram
+    let promises = scenario.faults.iter().all(|fault| ends(&fault.kind) || is_momentary(fault, scenario))
+        && !matches!(scenario.transport.kind, TransportKind::Datagram { .. })
         && collector.queue_drops == 0
         && survives_cuts(scenario)
         && (workload.cells.is_some() || survives_changed_meshes(scenario));

@@ -164,7 +164,7 @@ impl MemberOutcomes {
         for (index, fault) in scenario.faults.iter().enumerate() {
             outcomes.last_at = outcomes.last_at.max(fault.until.unwrap_or(fault.at).nanos());
             let hit = network::hit(scenario, index, seed);
-            if fault.kind == FaultKind::Partition
+            if fault.kind == (FaultKind::Partition {})
                 && scenario.part::<Parameters>().federated
                 && are_sites(hosts, &hit)
             {
@@ -176,9 +176,9 @@ impl MemberOutcomes {
             }
             for host in hit.into_iter().map(|host| host as usize) {
                 let at = fault.at.nanos();
-                match fault.kind {
+                match &fault.kind {
                     kind if kind.only_slows() => continue,
-                    FaultKind::Leave => outcomes.leaves[host] = true,
+                    FaultKind::Leave {} => outcomes.leaves[host] = true,
                     _ => fails[host] = true,
                 }
                 outcomes.wrong_from[host] = outcomes.wrong_from[host].min(at);
@@ -411,9 +411,9 @@ impl<B: Planned> Experiment for Broadcasting<B> {
         let mut ends = Vec::new();
         for (index, fault) in scenario.faults.iter().enumerate() {
             let end = match fault.kind {
-                FaultKind::Crash | FaultKind::Vanish => Some(fault.at),
+                FaultKind::Crash {} | FaultKind::Vanish {} => Some(fault.at),
                 // The process that has left ends before another one starts.
-                FaultKind::Leave => fault.until,
+                FaultKind::Leave {} => fault.until,
                 _ => None,
             };
             if let Some(end) = end {
@@ -457,8 +457,8 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             commands.at(Time::from_nanos(self.begin_at()), host, Act::Begin);
         }
         let Point { scenario, seed, .. } = &self.measured.point;
-        let leaves = scenario.faults.iter().enumerate().filter(|(_, fault)| fault.kind == FaultKind::Leave);
-        for (index, fault) in leaves {
+        let faults = scenario.faults.iter().enumerate();
+        for (index, fault) in faults.filter(|(_, fault)| fault.kind == (FaultKind::Leave {})) {
             for host in network::hit(scenario, index, *seed) {
                 commands.at(Time::from_nanos(fault.at.nanos()), host, Act::Leave);
             }

@@ -170,7 +170,7 @@ fn framed(scenario: &Scenario, transport: &mut Transport) {
         transport.handshake_round_trips = 1;
     }
     if let Control::Tcp(tcp) = &mut transport.control {
-        tcp.send_buffer = SendBuffer::Unsent { bytes: scenario.transport.unsent_bytes() };
+        tcp.send_buffer = SendBuffer::Unsent { bytes: scenario.transport.kind.unsent_bytes() };
     }
 }
 
@@ -182,9 +182,9 @@ const DELIVERIES_MAX: f64 = 1e10;
 fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
     let group: &Group = scenario.part();
     let trait_of_members = match scenario.transport.kind {
-        TransportKind::Grpc => Some("use separate frames"),
-        TransportKind::Datagram => Some("do not send lost frames again"),
-        TransportKind::Ideal | TransportKind::Tcp | TransportKind::Quic => None,
+        TransportKind::Grpc { .. } => Some("use separate frames"),
+        TransportKind::Datagram { .. } => Some("do not send lost frames again"),
+        TransportKind::Ideal { .. } | TransportKind::Tcp { .. } | TransportKind::Quic { .. } => None,
     };
     if let Some(text) = trait_of_members {
         let remedy = "use kind = \"tcp\", \"quic\" or \"ideal\"";

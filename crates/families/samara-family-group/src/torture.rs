@@ -10,17 +10,8 @@ use super::metrics::{GroupMetrics, group_metrics};
 use samara_lab::network;
 use samara_lab::torture::{Broken, Draw};
 
-const FAULTS: [FaultKind; 9] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Leave,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
+const FAULTS: [&str; 9] =
+    ["crash", "vanish", "leave", "partition", "slow", "withhold", "replay", "alter", "flood"];
 
 pub(super) fn draw(draw: &mut Draw) -> bool {
     let least_bps = draw.network(2..=9);
@@ -73,7 +64,7 @@ pub(super) fn broken(measured: &GroupMeasured) -> Vec<Broken> {
     // A wrongly suspected member leaves the view, and misses what the others broadcast meanwhile:
     // only what it delivers is promised.
     let is_calm = metrics.false_suspicions == 0;
-    let steady = || scenario.faults.iter().all(|fault| fault.kind == FaultKind::Slow);
+    let steady = || scenario.faults.iter().all(|fault| matches!(fault.kind, FaultKind::Slow { .. }));
     let without = |counts: &Counts| counts.views.saturating_sub(counts.installs);
     let uninstalled: u64 = measured.counts.iter().map(without).sum();
     let broken = [

@@ -70,9 +70,11 @@ fn promises_delivery(
     graph: &Graph,
     harmed: &[bool],
 ) -> bool {
-    let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
-    scenario.faults.iter().all(|fault| ends(fault.kind) || is_momentary(fault, scenario))
-        && scenario.transport.kind != TransportKind::Datagram
+    let ends = |kind: &FaultKind| {
+        matches!(kind, FaultKind::Crash {} | FaultKind::Vanish {} | FaultKind::Slow { .. })
+    };
+    scenario.faults.iter().all(|fault| ends(&fault.kind) || is_momentary(fault, scenario))
+        && !matches!(scenario.transport.kind, TransportKind::Datagram { .. })
         && scenario.selected.protocol() != RANDOMSUB
         && measured.collector.lost.is_empty()
         && survives_changed_meshes(scenario)

@@ -85,7 +85,7 @@ pub struct ProcessorLook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultWindow {
     pub host: u32,
-    pub kind: FaultKind,
+    pub is_partition: bool,
     /// Start of the fault, in nanoseconds of the run.
     pub from: u64,
     /// End of the effects on others: the end of the fault plus the longest pause between two
@@ -426,8 +426,9 @@ fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<FaultWindow> {
     let faults = faults.filter(|(_, fault)| !network::is_momentary(fault, scenario));
     let of = faults.flat_map(|(index, fault)| {
         let until = fault.until.map_or(u64::MAX, |until| until.nanos() + pause);
+        let is_partition = fault.kind == (FaultKind::Partition {});
         let hosts = network::hit(scenario, index, seed).into_iter();
-        hosts.map(move |host| FaultWindow { host, kind: fault.kind, from: fault.at.nanos(), until })
+        hosts.map(move |host| FaultWindow { host, is_partition, from: fault.at.nanos(), until })
     });
     of.collect()
 }

@@ -206,7 +206,7 @@ const CORES_MAX: u32 = 256;
 const PROCESSOR_MIN: f64 = 0.01;
 
 fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
-    if scenario.transport.kind != TransportKind::Grpc {
+    if !matches!(scenario.transport.kind, TransportKind::Grpc { .. }) {
         checks.wrong("transport.kind", "teams need kind = \"grpc\"");
     }
     let mix: &Mix = scenario.part();

@@ -5,7 +5,7 @@ use crate::section::Mix;
 use super::course::{FaultWindow, MixMeasured};
 use super::metrics::{is_harmed, mix_metrics};
 use samara_lab::network::least_timeout;
-use samara_lab::torture::{Broken, Draw, FAULTS, FaultKind};
+use samara_lab::torture::{Broken, Draw, FAULTS};
 
 pub(super) fn draw(draw: &mut Draw) -> bool {
     draw.network(3..=7);
@@ -63,7 +63,7 @@ pub(super) fn broken(measured: &MixMeasured) -> Vec<Broken> {
     let least = least_timeout(&measured.point.scenario).as_nanos() as u64;
     let pause = measured.config.reconnect.max.as_nanos() as u64;
     let ends_in_time = |window: &&FaultWindow| {
-        window.kind == FaultKind::Partition && window.until.saturating_sub(pause + window.from) < least
+        window.is_partition && window.until.saturating_sub(pause + window.from) < least
     };
     let harm: Vec<FaultWindow> = measured.harm.iter().filter(|it| !ends_in_time(it)).copied().collect();
     let rounds = measured.collector.rounds.values();

@@ -404,11 +404,11 @@ fn check_cat(checks: &mut Checks<'_>, scenario: &Scenario, transactions: &Transa
 fn check_connection(checks: &mut Checks<'_>, scenario: &Scenario) {
     let Some(spec) = &scenario.transport.connection else { return };
     checks.period("transport.connection.ping", spec.ping);
-    let kinds = [TransportKind::Tcp, TransportKind::Ideal];
-    if !kinds.contains(&scenario.transport.kind) {
+    let is_ideal = matches!(scenario.transport.kind, TransportKind::Ideal { .. });
+    if !is_ideal && !matches!(scenario.transport.kind, TransportKind::Tcp { .. }) {
         checks.wrong("transport.connection", "needs a stream of bytes; use kind = \"tcp\" or \"ideal\"");
     }
-    if spec.receive_rate.bps() > 0 && scenario.transport.kind == TransportKind::Ideal {
+    if spec.receive_rate.bps() > 0 && is_ideal {
         checks.wrong(
             "transport.connection.receive_rate",
             format!(

@@ -57,12 +57,14 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
 
 /// Returns true if every transaction reaches all honest nodes that run meanwhile.
 fn promises_delivery(measured: &TransactionsMeasured, scenario: &Scenario) -> bool {
-    let ends = |kind| matches!(kind, FaultKind::Crash | FaultKind::Vanish | FaultKind::Slow);
+    let ends = |kind: &FaultKind| {
+        matches!(kind, FaultKind::Crash {} | FaultKind::Vanish {} | FaultKind::Slow { .. })
+    };
     let hostile: Vec<bool> = measured.uptime.honest.iter().map(|honest| !honest).collect();
     let harmed = harmed(scenario, measured.point.seed);
     let outside: Vec<bool> = hostile.iter().zip(harmed).map(|(hostile, harmed)| *hostile || harmed).collect();
     let graph = network::graph(scenario, &Inputs::default(), measured.point.seed);
-    scenario.faults.iter().all(|fault| ends(fault.kind) || network::is_momentary(fault, scenario))
+    scenario.faults.iter().all(|fault| ends(&fault.kind) || network::is_momentary(fault, scenario))
         && graph.is_ok_and(|(graph, _)| is_connected(&graph, &outside) && is_connected(&graph, &hostile))
 }
 

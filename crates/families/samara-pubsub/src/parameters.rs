@@ -144,7 +144,7 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     check_schedules(checks, has_observer, schedules, &gossipsub.policies);
     let config = gossipsub.build(None);
     checks.period("protocol.heartbeat", Span::of(&config.heartbeat_interval));
-    if scenario.transport.node_limit.is_some() {
+    if scenario.transport.kind.node_limit().is_some() {
         let is_ordered = config.sending.dispatch == Dispatch::Node;
         if !is_ordered || !scenario.network.uplink_queue.is_behind() {
             let message = "needs one order over all links and a queue behind the sockets; set \

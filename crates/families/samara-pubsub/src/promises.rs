@@ -77,7 +77,7 @@ pub fn transport(draw: &mut Draw) {
 /// A node that loses a mesh peer grafts another one at its next heartbeat. The specification's
 /// gossip leaves that peer out from then on, although it has not received the latest messages.
 pub fn survives_changed_meshes(scenario: &Scenario) -> bool {
-    let changes = |fault: &Fault| matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish);
+    let changes = |fault: &Fault| matches!(fault.kind, FaultKind::Crash {} | FaultKind::Vanish {});
     let gossipsub = scenario.find::<Parameters>();
     !scenario.faults.iter().any(changes)
         || gossipsub.is_none_or(|parameters| parameters.config.gossip_to_pruned)
@@ -89,7 +89,7 @@ pub fn survives_changed_meshes(scenario: &Scenario) -> bool {
 /// Nodes keep a message for some heartbeats. Transports double the time between their attempts: what a
 /// cut delays arrives at most as long after the cut as it lasted.
 fn answers_after_cuts(scenario: &Scenario) -> bool {
-    let cuts = scenario.faults.iter().filter(|fault| fault.kind == FaultKind::Cut);
+    let cuts = scenario.faults.iter().filter(|fault| matches!(fault.kind, FaultKind::Cut { .. }));
     let lengths = cuts.filter_map(|fault| Some(fault.until?.nanos().saturating_sub(fault.at.nanos())));
     // One may begin before the attempt after another.
     let cut = Duration::from_nanos(lengths.sum());
@@ -147,7 +147,8 @@ pub fn is_replaced(scenario: &Scenario) -> impl Fn(u64) -> bool {
         // Handshakes are tried again after 1, 2 and 4 s.
         settled += Duration::from_secs(7);
     }
-    let replaces = |fault: &&Fault| matches!(fault.kind, FaultKind::Reset | FaultKind::Reconnect);
+    let replaces =
+        |fault: &&Fault| matches!(fault.kind, FaultKind::Reset { .. } | FaultKind::Reconnect { .. });
     let times: Vec<u64> = scenario.faults.iter().filter(replaces).map(|fault| fault.at.nanos()).collect();
     move |published| {
         times.iter().any(|at| published < at + settled.as_nanos() as u64 && *at < published + UNDER_WAY_NANOS)
@@ -165,7 +166,7 @@ pub fn offences([kept, misbehaviours]: [u64; 2], scenario: &Scenario) -> impl It
     let all_are_well = all_are_well
         && answers_after_cuts(scenario)
         && grafts_between_heartbeats(scenario)
-        && scenario.transport.kind != TransportKind::Datagram;
+        && !matches!(scenario.transport.kind, TransportKind::Datagram { .. });
     let blamed = Broken::unless(
         misbehaviours == 0 || !all_are_well,
         "no peer without a fault loses score by misbehaviour",

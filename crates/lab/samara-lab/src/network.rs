@@ -206,7 +206,7 @@ pub fn network(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Network {
         .faults
         .iter()
         .enumerate()
-        .filter(|(_, fault)| fault.kind == FaultKind::Partition)
+        .filter(|(_, fault)| fault.kind == (FaultKind::Partition {}))
         .map(|(index, fault)| {
             let mut group_of = vec![0; count];
             for host in hit(scenario, index, seed) {
@@ -290,8 +290,8 @@ pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
 /// transport gives up.
 pub fn is_momentary(fault: &Fault, scenario: &Scenario) -> bool {
     match fault.kind {
-        FaultKind::Reset | FaultKind::Reconnect => true,
-        FaultKind::Cut => fault.until.is_some_and(|until| {
+        FaultKind::Reset { .. } | FaultKind::Reconnect { .. } => true,
+        FaultKind::Cut { .. } => fault.until.is_some_and(|until| {
             until.nanos().saturating_sub(fault.at.nanos()) < least_timeout(scenario).as_nanos() as u64
         }),
         _ => false,
@@ -306,58 +306,70 @@ pub fn least_timeout(scenario: &Scenario) -> Duration {
 
 /// Returns the hosts, of so many, to which a fault of links affects the links of a host.
 pub fn other_ends(fault: &Fault, host: u32, hosts: u32) -> Vec<u32> {
-    let all = fault.peers.clone().unwrap_or_else(|| (0..hosts).collect());
+    let all = fault.kind.peers().map_or_else(|| (0..hosts).collect(), <[u32]>::to_vec);
     all.into_iter().filter(|peer| *peer != host).collect()
 }
 
 pub fn transport(scenario: &Scenario) -> Transport {
     let spec = &scenario.transport;
-    let mut transport = match spec.kind {
-        TransportKind::Ideal => Transport::ideal(),
-        TransportKind::Tcp => Transport::tcp(),
-        TransportKind::Quic => Transport::quic_with(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD)),
-        TransportKind::Grpc => Transport::grpc(Http2Config {
-            window: spec
-                .http2_window
+    let payload = |bytes: Option<u32>| bytes.unwrap_or(UDP_PAYLOAD);
+    let mut transport = match &spec.kind {
+        TransportKind::Ideal { .. } => Transport::ideal(),
+        TransportKind::Tcp { .. } => Transport::tcp(),
+        TransportKind::Quic { max_udp_payload, .. } => Transport::quic_with(payload(*max_udp_payload)),
+        TransportKind::Grpc { http2_window, .. } => Transport::grpc(Http2Config {
+            window: http2_window
                 .map_or(Window::Estimated, |window| Window::Fixed { bytes: window.bytes() as u32 }),
         }),
-        TransportKind::Datagram => Transport::udp_with(
-            spec.max_udp_payload.unwrap_or(UDP_PAYLOAD),
-            spec.datagram_header.unwrap_or(DATAGRAM_HEADER),
-        ),
+        TransportKind::Datagram { max_udp_payload, datagram_header, .. } => {
+            Transport::udp_with(payload(*max_udp_payload), datagram_header.unwrap_or(DATAGRAM_HEADER))
+        }
     };
-    match &mut transport.control {
-        Control::Ideal | Control::Datagram => {}
-        Control::Tcp(tcp) => {
+    match (&spec.kind, &mut transport.control) {
+        (TransportKind::Tcp { tcp: own, .. } | TransportKind::Grpc { tcp: own, .. }, Control::Tcp(tcp)) => {
             if spec.stack == Stack::Shadow {
                 *tcp = shadow();
             }
-            set(&mut tcp.congestion, spec.congestion);
-            set(&mut tcp.recovery, spec.recovery);
-            set(&mut tcp.initial_window, spec.initial_window);
-            set(&mut tcp.receive_window, spec.receive_window);
-            set(&mut tcp.min_rto, spec.min_rto.map(Span::duration));
-            set(&mut tcp.delayed_ack, spec.delayed_ack.map(Span::duration));
-            set(&mut tcp.ack_every, spec.ack_every);
-            set(&mut tcp.idle_restart, spec.idle_restart);
+            set(&mut tcp.congestion, own.congestion);
+            set(&mut tcp.recovery, own.recovery);
+            set(&mut tcp.initial_window, own.initial_window);
+            set(&mut tcp.receive_window, own.receive_window);
+            set(&mut tcp.min_rto, own.min_rto.map(Span::duration));
+            set(&mut tcp.delayed_ack, own.delayed_ack.map(Span::duration));
+            set(&mut tcp.ack_every, own.ack_every);
+            set(&mut tcp.idle_restart, own.idle_restart);
         }
-        Control::Quic(quic) => {
+        (
+            TransportKind::Quic {
+                initial_window,
+                receive_window,
+                initial_receive_window,
+                streams,
+                max_ack_delay,
+                max_udp_payload,
+                ..
+            },
+            Control::Quic(quic),
+        ) => {
             if spec.stack == Stack::QuicGo {
-                *quic = QuicConfig::quic_go(spec.max_udp_payload.unwrap_or(UDP_PAYLOAD));
+                *quic = QuicConfig::quic_go(payload(*max_udp_payload));
             }
-            set(&mut quic.initial_receive_window, spec.initial_receive_window);
-            set(&mut quic.initial_window, spec.initial_window);
-            set(&mut quic.receive_window, spec.receive_window);
-            set(&mut quic.max_ack_delay, spec.max_ack_delay.map(Span::duration));
-            set(&mut quic.streams, spec.streams);
+            set(&mut quic.initial_receive_window, *initial_receive_window);
+            set(&mut quic.initial_window, *initial_window);
+            set(&mut quic.receive_window, *receive_window);
+            set(&mut quic.max_ack_delay, max_ack_delay.map(Span::duration));
+            set(&mut quic.streams, *streams);
         }
+        _ => {}
     }
-    transport.limit = spec.node_limit.unwrap_or(true).then(LimitConfig::default);
-    if spec.ip_headers == Some(false) {
+    transport.limit = spec.kind.node_limit().unwrap_or(true).then(LimitConfig::default);
+    if let TransportKind::Quic { ip_headers: Some(false), .. }
+    | TransportKind::Datagram { ip_headers: Some(false), .. } = spec.kind
+    {
         transport.header -= std::mem::take(&mut transport.ip_header);
     }
     (scenario.family().transport)(scenario, &mut transport);
-    if let Some(segment) = spec.max_segment {
+    if let Some(segment) = spec.kind.max_segment() {
         transport.mss = segment.bytes() as u32;
         if let Control::Tcp(TcpConfig { send_buffer: SendBuffer::Auto { per_packet, min }, .. }) =
             &mut transport.control
@@ -401,7 +413,7 @@ fn shadow() -> TcpConfig {
 pub fn bursts(scenario: &Scenario) -> (u64, u64) {
     let transport = transport(scenario);
     let packet = u64::from(transport.mss + transport.header);
-    if scenario.transport.kind == TransportKind::Ideal {
+    if let TransportKind::Ideal { .. } = scenario.transport.kind {
         // It queues nowhere by FQ-CoDel.
         return (0, packet);
     }

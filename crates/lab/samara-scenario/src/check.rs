@@ -12,7 +12,7 @@ use samara_engine::config::ConfigError;
 use samara_engine::units::{Share, Size, Span};
 use samara_sim::{FqCoDel, LATENCY_FLOOR, PairLatencies};
 
-use crate::{Fault, FaultKind, Scenario, Stack, TransportKind, TransportSpec};
+use crate::{FaultKind, Scenario, Stack, TransportKind};
 
 /// Maximum number of links between nodes: each has state at both ends.
 const LINKS_MAX: u64 = 1 << 26;
@@ -26,8 +26,6 @@ const PERIOD_MIN: Span = Span::from_millis(1);
 const HEARTBEATS_NOTED: u64 = 1_000_000_000;
 /// Maximum number of bytes of a name that becomes that of a directory. Suffixes follow.
 const NAME_BYTES_MAX: usize = 200;
-/// Maximum number of kinds that a message names.
-const KINDS_NAMED_MAX: usize = 9;
 /// Maximum latency and jitter of a path, far above those of real networks: the simulator visits every
 /// step of a path.
 const PATH_MAX: Span = Span::from_millis(60_000);
@@ -51,12 +49,12 @@ pub(crate) fn problems(
         return (checks.problems, None);
     }
     checks.network(scenario);
-    checks.transport(scenario, given);
+    checks.transport(scenario);
     if family.has_topology() {
         checks.topology(scenario);
     }
     (family.check)(&mut checks, scenario);
-    checks.faults(scenario, given);
+    checks.faults(scenario);
     checks.published(scenario);
     checks.name_defaults(scenario, given);
     let note = checks.long_run(scenario);
@@ -213,6 +211,7 @@ impl Checks<'_> {
 
     fn network(&mut self, scenario: &Scenario) {
         let network = &scenario.network;
+        let is_ideal = matches!(scenario.transport.kind, TransportKind::Ideal { .. });
         for (key, rate) in [("network.uplink", network.uplink), ("network.downlink", network.downlink)] {
             if rate.bps() == 0 {
                 self.wrong(key, "is 0 bit/s; a node needs a positive rate");
@@ -226,14 +225,14 @@ impl Checks<'_> {
         if network.loss.fraction() >= 1.0 {
             self.wrong("network.loss", format!("is {}; allowed is below 100 %", network.loss));
         }
-        if network.loss.fraction() > 0.0 && scenario.transport.kind == TransportKind::Ideal {
+        if network.loss.fraction() > 0.0 && is_ideal {
             self.wrong(
                 "network.loss",
                 "the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
             );
         }
         let loses = network.latency_file.as_ref().is_some_and(|spec| spec.loss.is_some());
-        if loses && scenario.transport.kind == TransportKind::Ideal {
+        if loses && is_ideal {
             self.wrong(
                 "network.latency_file",
                 "has a loss, but the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
@@ -393,99 +392,57 @@ impl Checks<'_> {
         }
     }
 
-    fn transport(&mut self, scenario: &Scenario, given: &toml::Table) {
-        let spec = &scenario.transport;
-        if let Some(bytes) = spec.max_udp_payload {
+    fn transport(&mut self, scenario: &Scenario) {
+        use TransportKind::{Datagram, Grpc, Quic, Tcp};
+        let kind = &scenario.transport.kind;
+        if let Quic { max_udp_payload: Some(bytes), .. } | Datagram { max_udp_payload: Some(bytes), .. } =
+            kind
+        {
             // RFC 9000 sections 14.1 and 18.2.
-            self.range("transport.max_udp_payload", bytes, 1200, 65_527);
+            self.range("transport.max_udp_payload", *bytes, 1200, 65_527);
         }
-        if let Some(segment) = spec.max_segment {
+        if let Some(segment) = kind.max_segment() {
             // The minimum for every host (RFC 1122 section 4.2.2.6), and the maximum that fits into
             // a packet.
             self.sizes("transport.max_segment", segment, 536, 65_483);
         }
-        if let Some(unsent) = spec.unsent {
-            self.sizes("transport.unsent", unsent, 4_096, 1 << 30);
+        if let Tcp { unsent: Some(unsent), .. } = kind {
+            self.sizes("transport.unsent", *unsent, 4_096, 1 << 30);
         }
-        if let Some(window) = spec.http2_window {
+        if let Grpc { http2_window: Some(window), .. } = kind {
             // RFC 9113 section 6.9.1.
-            self.sizes("transport.http2_window", window, 1, (1 << 31) - 1);
+            self.sizes("transport.http2_window", *window, 1, (1 << 31) - 1);
         }
-        if let Some(bytes) = spec.datagram_header {
+        if let Datagram { datagram_header: Some(bytes), .. } = kind {
             // The number of the frame is the least that a receiver needs.
-            self.range("transport.datagram_header", bytes, 4, 256);
+            self.range("transport.datagram_header", *bytes, 4, 256);
         }
-        if let Some(packets) = spec.ack_every {
+        if let Some(packets) = kind.tcp().and_then(|tcp| tcp.ack_every) {
             self.range("transport.ack_every", packets, 1, 64);
         }
         // Below 2^14 ms: RFC 9000 section 18.2.
         let most = Span::from_millis((1 << 14) - 1);
-        if let Some(delay) = spec.max_ack_delay.filter(|delay| *delay > most) {
+        if let Quic { max_ack_delay: Some(delay), .. } = kind
+            && *delay > most
+        {
             self.wrong("transport.max_ack_delay", format!("is {delay}; allowed is at most {most}"));
         }
-        if spec.initial_receive_window == Some(0) {
+        if let Quic { initial_receive_window: Some(0), .. } = kind {
             self.wrong("transport.initial_receive_window", "is 0 packets; expected 1 or more");
         }
-        let kind = spec.kind;
-        if spec.stack == Stack::Shadow && kind != TransportKind::Tcp && kind != TransportKind::Grpc {
-            self.wrong(
-                "transport.stack",
-                "is \"shadow\", an implementation of TCP; remove it, or use kind = \"tcp\"",
-            );
-        }
-        if spec.stack == Stack::QuicGo && kind != TransportKind::Quic {
-            self.wrong(
-                "transport.stack",
-                "is \"quic-go\", which needs kind = \"quic\"; remove it, or set that kind",
-            );
-        }
-        let hint = |key: &str| match (kind, key) {
-            (TransportKind::Quic, "congestion") => Some("QUIC uses NewReno here"),
-            (TransportKind::Quic, "recovery") => Some("QUIC repairs losses by RFC 9002"),
-            (TransportKind::Quic, "min_rto") => Some("QUIC has probe timeouts without a minimum"),
-            (TransportKind::Quic, "delayed_ack" | "ack_every") => Some("with QUIC use max_ack_delay"),
-            (TransportKind::Quic, "idle_restart") => Some("QUIC keeps its window in idle times"),
-            (TransportKind::Quic | TransportKind::Datagram, "max_segment") => {
-                Some("here use max_udp_payload")
+        let wrong_stack = match (scenario.transport.stack, kind) {
+            (Stack::Linux, _) | (Stack::Shadow, Tcp { .. } | Grpc { .. }) | (Stack::QuicGo, Quic { .. }) => {
+                None
             }
-            (TransportKind::Ideal | TransportKind::Datagram, _) => {
-                Some("this kind has rates and latency only")
+            (Stack::Shadow, _) => {
+                Some("\"shadow\", an implementation of TCP; remove it, or use kind = \"tcp\"")
             }
-            _ => None,
+            (Stack::QuicGo, _) => {
+                Some("\"quic-go\", which needs kind = \"quic\"; remove it, or set that kind")
+            }
         };
-        self.of_kind("transport", given.get("transport"), &TransportSpec::KEYS, hint);
-    }
-
-    /// Rejects keys that only other kinds of a table have. `kinds` lists the keys that not all kinds
-    /// have, and `hint` explains why this kind lacks one.
-    fn of_kind<'h>(
-        &mut self,
-        table: &str,
-        given: Option<&toml::Value>,
-        kinds: &[(&str, &[&str])],
-        hint: impl Fn(&str) -> Option<&'h str>,
-    ) {
-        let Some(given) = given.and_then(toml::Value::as_table) else { return };
-        let own = given.get("kind").and_then(toml::Value::as_str).unwrap_or(kinds[0].0);
-        for key in given.keys().map(String::as_str) {
-            let of: Vec<&str> =
-                kinds.iter().filter(|(_, keys)| keys.contains(&key)).map(|(kind, _)| *kind).collect();
-            if of.is_empty() || of.contains(&own) {
-                continue;
-            }
-            let remedy = if of.len() == 1 { "that kind" } else { "one of these kinds" };
-            let why = hint(key).map_or_else(String::new, |why| format!("; {why}"));
-            let message = match of.len() {
-                // Nobody reads so many names.
-                count if count > KINDS_NAMED_MAX => {
-                    format!("has no effect with kind = \"{own}\"{why}; remove it")
-                }
-                _ => {
-                    let of: Vec<String> = of.iter().map(|kind| format!("\"{kind}\"")).collect();
-                    format!("belongs to kind = {}{why}; remove it, or set {remedy}", of.join(" or "))
-                }
-            };
-            self.wrong(&format!("{table}.{key}"), message);
+        if let Some(stack) = wrong_stack {
+            self.wrong("transport.stack", format!("is {stack}"));
         }
     }
 
@@ -564,15 +521,10 @@ impl Checks<'_> {
         }
     }
 
-    fn faults(&mut self, scenario: &Scenario, given: &toml::Table) {
+    fn faults(&mut self, scenario: &Scenario) {
         let end = (scenario.family().end)(scenario);
         for (i, fault) in scenario.faults.iter().enumerate() {
             let key = |name: &str| format!("fault.{i}.{name}");
-            let own = given.get("fault").and_then(|faults| faults.get(i));
-            let returns_at_once = matches!(fault.kind, FaultKind::Reset | FaultKind::Reconnect);
-            let hint =
-                |key: &str| (key == "until" && returns_at_once).then_some("nodes connect again at once");
-            self.of_kind(&format!("fault.{i}"), own, &Fault::KEYS, hint);
             if fault.share.fraction() > 1.0 {
                 self.wrong(&key("share"), format!("is {}; allowed is up to 100 %", fault.share));
             }
@@ -585,86 +537,77 @@ impl Checks<'_> {
                     let remedy = keep_one(&key("share"), &key("nodes"));
                     self.wrong(&key("share"), format!("is set, and nodes as well; {remedy}"));
                 }
-                Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key("nodes"), "is empty; expected numbers of nodes, for example [1]");
-                }
-                Some(hosts) => {
-                    let nodes = scenario.network.nodes;
-                    if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
-                        let message = format!("has node {host}; nodes are numbered 0 to {}", nodes - 1);
-                        self.wrong(&key("nodes"), message);
-                    }
-                }
+                Some(hosts) => self.hosts(&key("nodes"), hosts, scenario.network.nodes),
                 None => {}
             }
-            if let Some(until) = fault.until.filter(|until| *until <= fault.at) {
-                self.wrong(&key("until"), format!("is {until}; it must be later than at = {}", fault.at));
-            }
-            match (fault.kind, fault.factor) {
-                (FaultKind::Slow, None) => {
-                    self.wrong(&key("factor"), "is missing; a slow node needs one, for example 0.1");
+            match (&fault.kind, fault.until) {
+                (FaultKind::Partition {} | FaultKind::Cut { .. }, None) => {
+                    let what = fault.kind.name();
+                    let message = format!("is missing; a {what} needs an end, for example \"20 s\"");
+                    self.wrong(&key("until"), message);
                 }
-                (FaultKind::Flood | FaultKind::Invent, Some(factor)) if !(1.0..=100.0).contains(&factor) => {
-                    self.wrong(&key("factor"), format!("is {factor}; expected 1 to 100 frames"));
+                (FaultKind::Reset { .. } | FaultKind::Reconnect { .. }, Some(_)) => {
+                    let what = fault.kind.name();
+                    let why = "nodes connect again at once; remove it";
+                    self.wrong(&key("until"), format!("has no effect with kind = \"{what}\"; {why}"));
                 }
-                (FaultKind::Upload | FaultKind::Node, Some(factor))
-                    if !(1.0..=100.0).contains(&factor) || factor.fract() != 0.0 =>
-                {
-                    let what = if fault.kind == FaultKind::Node { "links" } else { "connections" };
-                    let message = format!("is {factor}; expected 1 to 100 {what}, a whole number");
-                    self.wrong(&key("factor"), message);
-                }
-                (kind, Some(factor))
-                    if (kind == FaultKind::Slow || kind.is_hostile())
-                        && !matches!(kind, FaultKind::Flood | FaultKind::Invent)
-                        && !(factor > 0.0 && factor <= 1.0) =>
-                {
-                    self.wrong(&key("factor"), format!("is {factor}; it must be above 0 and at most 1"));
+                (_, Some(until)) if until <= fault.at => {
+                    let message = format!("is {until}; it must be later than at = {}", fault.at);
+                    self.wrong(&key("until"), message);
                 }
                 _ => {}
             }
-            let loses = matches!(fault.kind, FaultKind::Cut | FaultKind::Partition);
-            if loses && scenario.transport.kind == TransportKind::Ideal {
+            if let Some(factor) = fault.kind.factor() {
+                let is_count = (1.0..=100.0).contains(&factor);
+                let is_whole = is_count && factor.fract() == 0.0;
+                let (is_right, expected) = match fault.kind {
+                    FaultKind::Flood { .. } | FaultKind::Invent { .. } => {
+                        (is_count, "expected 1 to 100 frames")
+                    }
+                    FaultKind::Upload { .. } => (is_whole, "expected 1 to 100 connections, a whole number"),
+                    FaultKind::Node { .. } => (is_whole, "expected 1 to 100 links, a whole number"),
+                    _ => (factor > 0.0 && factor <= 1.0, "it must be above 0 and at most 1"),
+                };
+                if !is_right {
+                    self.wrong(&key("factor"), format!("is {factor}; {expected}"));
+                }
+            }
+            let loses = matches!(fault.kind, FaultKind::Cut { .. } | FaultKind::Partition {});
+            if loses && matches!(scenario.transport.kind, TransportKind::Ideal { .. }) {
                 self.wrong(
                     &key("kind"),
                     "loses packets, but the ideal transport does not retransmit; use transport.kind = \"tcp\" or another",
                 );
             }
-            if fault.kind == FaultKind::Leave && !scenario.family().can_leave {
+            if fault.kind == (FaultKind::Leave {}) && !scenario.family().can_leave {
                 let section = scenario.family().section;
                 let message = format!("is \"leave\", which nodes of [{section}] cannot do; use \"crash\"");
                 self.wrong(&key("kind"), message);
             }
-            if fault.kind.is_rival() && !scenario.network.uplink_queue.is_behind() {
+            if fault.kind.rival().is_some() && !scenario.network.uplink_queue.is_behind() {
                 let message = "needs a queue that the node shares with others behind its router; set network.uplink_queue to a kind other than \"host\", for example { kind = \"fifo\", time = \"500 ms\" }";
                 self.wrong(&key("kind"), message);
             }
-            if let Some(message) = (scenario.family().wrong_fault)(scenario, fault.kind) {
+            if let Some(message) = (scenario.family().wrong_fault)(scenario, &fault.kind) {
                 self.wrong(&key("kind"), message);
             }
-            if matches!(fault.kind, FaultKind::Partition | FaultKind::Cut) && fault.until.is_none() {
-                let what = if fault.kind == FaultKind::Cut { "cut" } else { "partition" };
-                let message = format!("is missing; a {what} needs an end, for example \"20 s\"");
-                self.wrong(&key("until"), message);
-            }
-            match &fault.peers {
-                Some(hosts) if hosts.is_empty() => {
-                    self.wrong(&key("peers"), "is empty; expected numbers of nodes, for example [1]");
-                }
-                Some(hosts) => {
-                    let nodes = scenario.network.nodes;
-                    if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
-                        let message = format!("has node {host}; nodes are numbered 0 to {}", nodes - 1);
-                        self.wrong(&key("peers"), message);
-                    }
-                }
-                None => {}
+            if let Some(hosts) = fault.kind.peers() {
+                self.hosts(&key("peers"), hosts, scenario.network.nodes);
             }
             if let Some(end) = end.filter(|end| fault.at >= *end) {
                 let message =
                     format!("is {}, but the run ends at {end} at the latest; use an earlier time", fault.at);
                 self.wrong(&key("at"), message);
             }
+        }
+    }
+
+    /// Checks numbers of hosts, of which there are so many.
+    fn hosts(&mut self, key: &str, hosts: &[u32], nodes: u32) {
+        if hosts.is_empty() {
+            self.wrong(key, "is empty; expected numbers of nodes, for example [1]");
+        } else if let Some(host) = hosts.iter().find(|host| **host >= nodes) {
+            self.wrong(key, format!("has node {host}; nodes are numbered 0 to {}", nodes - 1));
         }
     }
 

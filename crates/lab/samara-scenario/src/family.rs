@@ -171,7 +171,7 @@ pub struct FamilySpec {
     /// Returns true if a node can leave the group on its own.
     pub can_leave: bool,
     /// Explains why the nodes of a scenario cannot have a fault.
-    pub wrong_fault: fn(&Scenario, FaultKind) -> Option<&'static str>,
+    pub wrong_fault: fn(&Scenario, &FaultKind) -> Option<&'static str>,
     /// Returns the least time of silence after which the protocol gives a peer up; `None` if only the
     /// transport does.
     pub least_timeout: fn(&Scenario) -> Option<Duration>,

@@ -21,7 +21,9 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use samara_document::{Mismatch, Network, from_table};
+use samara_engine::hostile::Misconduct;
 use samara_engine::units::{Share, Span};
+use samara_sim::RivalKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +37,7 @@ pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, To
 pub use resolve::{latency, losses};
 pub use samara_engine::FlushSpec;
 pub use schema::schema;
-pub use transport::{ConnectionSpec, LinkStart, Stack, TransportKind, TransportSpec};
+pub use transport::{ConnectionSpec, LinkStart, Stack, TcpSpec, TransportKind, TransportSpec};
 
 /// A scenario file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -227,55 +229,103 @@ pub struct Axis {
     pub values: Vec<toml::Value>,
 }
 
-/// A fault of nodes or of the network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// Kind of the fault.
-    pub kind: FaultKind,
-    /// Time at which the fault begins.
-    pub at: Span,
-    /// Time at which the fault ends. After a crash or leave, the node starts again; after others,
-    /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
-    pub until: Option<Span>,
-    /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
-    #[serde(default, skip_serializing_if = "Share::is_zero")]
-    pub share: Share,
-    /// Numbers of the affected nodes, in place of a share.
-    pub nodes: Option<Vec<u32>>,
-    /// The other ends of the links that a `cut`, `reset` or `reconnect` affects. Default: all nodes.
-    pub peers: Option<Vec<u32>>,
-    /// The packets that a `cut` loses. Default: those of both directions.
-    pub direction: Option<Direction>,
-    /// Factor on both rates of a slow node (above 0, at most 1). Of a hostile node: the share of
-    /// frames that it withholds, replays, alters or changes into claims (default: all), or the number
-    /// of frames that it floods peers with or invents for each received frame (default: 1). Of an
-    /// upload: its number of connections, 1 to 100 (default: 1). Of a second node: its number of links,
-    /// 1 to 100 (default: 20).
-    pub factor: Option<f64>,
-}
+samara_engine::kinds! {
+    /// A fault of nodes or of the network.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Fault {
+        /// Time at which the fault begins.
+        pub at: Span,
+        /// Time at which the fault ends. After a crash or leave, the node starts again; after others,
+        /// the state is as before. Default: never. A crash at 0 s makes a node that joins later.
+        pub until: Option<Span>,
+        /// Share of the affected nodes, drawn from the seed. The publisher is never affected.
+        #[serde(default, skip_serializing_if = "Share::is_zero")]
+        pub share: Share,
+        /// Numbers of the affected nodes, in place of a share.
+        pub nodes: Option<Vec<u32>>,
+    }
 
-impl Fault {
-    /// The keys that not all kinds have, by kind.
-    pub(crate) const KEYS: [(&str, &[&str]); 17] = [
-        ("crash", &["until"]),
-        ("vanish", &["until"]),
-        ("leave", &["until"]),
-        ("partition", &["until"]),
-        ("cut", &["until", "peers", "direction"]),
-        ("reset", &["peers"]),
-        ("reconnect", &["peers"]),
-        ("slow", &["until", "factor"]),
-        ("withhold", &["until", "factor"]),
-        ("replay", &["until", "factor"]),
-        ("alter", &["until", "factor"]),
-        ("flood", &["until", "factor"]),
-        ("claim", &["until", "factor"]),
-        ("invent", &["until", "factor"]),
-        ("upload", &["until", "factor"]),
-        ("call", &["until"]),
-        ("node", &["until", "factor"]),
-    ];
+    /// Kinds of faults.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum FaultKind {
+        /// Processes end, and their peers notice closed connections.
+        Crash = "crash" {},
+        /// Hosts disappear without closing connections.
+        Vanish = "vanish" {},
+        /// Members leave their group in the way of its protocol.
+        Leave = "leave" {},
+        /// The affected nodes cannot reach the others.
+        Partition = "partition" {},
+        /// Links of the affected nodes lose all packets, in one direction or both.
+        Cut = "cut" {
+            /// The other ends of the affected links. Default: all nodes.
+            peers: Option<Vec<u32>>,
+            /// The packets that are lost. Default: those of both directions.
+            direction: Option<Direction>,
+        },
+        /// Connections of the affected nodes are reset. The nodes connect again at once.
+        Reset = "reset" {
+            /// The other ends of the affected links. Default: all nodes.
+            peers: Option<Vec<u32>>,
+        },
+        /// The affected nodes lose connections and connect again at once, while their peers keep the old
+        /// connections until the new ones come.
+        Reconnect = "reconnect" {
+            /// The other ends of the affected links. Default: all nodes.
+            peers: Option<Vec<u32>>,
+        },
+        /// Rates are multiplied by `factor`.
+        Slow = "slow" {
+            /// Factor on both rates, above 0 and at most 1.
+            factor: f64,
+        },
+        /// Nodes do not send what they claim to have sent.
+        Withhold = "withhold" {
+            /// Share of the frames that a node withholds. Default: all.
+            factor: Option<f64>,
+        },
+        /// Nodes send earlier frames, of their own or of others, in place of new ones.
+        Replay = "replay" {
+            /// Share of the frames that a node replays. Default: all.
+            factor: Option<f64>,
+        },
+        /// Nodes send frames with changed bytes: with other content, or such that no receiver can
+        /// decode them and the link closes.
+        Alter = "alter" {
+            /// Share of the frames that a node alters. Default: all.
+            factor: Option<f64>,
+        },
+        /// Nodes answer each frame with earlier or altered frames to random peers.
+        Flood = "flood" {
+            /// Number of frames for each received frame, 1 to 100. Default: 1.
+            factor: Option<f64>,
+        },
+        /// Nodes that exchange cells claim to have all of them, and send none.
+        Claim = "claim" {
+            /// Share of the frames that a node changes into claims. Default: all.
+            factor: Option<f64>,
+        },
+        /// Nodes that exchange cells answer each frame with announcements of blocks that do not exist.
+        Invent = "invent" {
+            /// Number of announcements for each received frame, 1 to 100. Default: 1.
+            factor: Option<f64>,
+        },
+        /// Somebody in the same house as an affected node, behind the same router, uploads over `factor`
+        /// connections of TCP CUBIC.
+        Upload = "upload" {
+            /// Number of connections, 1 to 100. Default: 1.
+            factor: Option<f64>,
+        },
+        /// Somebody in the same house as an affected node, behind the same router, makes a call: 50
+        /// packets a second of 200 bytes of UDP payload.
+        Call = "call" {},
+        /// A second node in the same house as an affected one, behind the same router, always has blocks
+        /// to send over `factor` links of TCP, with one order and one limit over all of them.
+        Node = "node" {
+            /// Number of links, 1 to 100. Default: 20.
+            factor: Option<f64>,
+        },
+    }
 }
 
 /// Distributions of the times at which a workload acts.
@@ -303,75 +353,67 @@ pub enum Direction {
     In,
 }
 
-/// Kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// Processes end, and their peers notice closed connections.
-    Crash,
-    /// Hosts disappear without closing connections.
-    Vanish,
-    /// Members leave their group in the way of its protocol.
-    Leave,
-    /// The affected nodes cannot reach the others.
-    Partition,
-    /// Links of the affected nodes lose all packets, in one direction or both.
-    Cut,
-    /// Connections of the affected nodes are reset. The nodes connect again at once.
-    Reset,
-    /// The affected nodes lose connections and connect again at once, while their peers keep the old
-    /// connections until the new ones come.
-    Reconnect,
-    /// Rates are multiplied by `factor`.
-    Slow,
-    /// Nodes do not send what they claim to have sent.
-    Withhold,
-    /// Nodes send earlier frames, of their own or of others, in place of new ones.
-    Replay,
-    /// Nodes send frames with changed bytes: with other content, or such that no receiver can
-    /// decode them and the link closes.
-    Alter,
-    /// Nodes answer each frame with earlier or altered frames to random peers.
-    Flood,
-    /// Nodes that exchange cells claim to have all of them, and send none.
-    Claim,
-    /// Nodes that exchange cells answer each frame with announcements of blocks that do not exist.
-    Invent,
-    /// Somebody in the same house as an affected node, behind the same router, uploads over `factor`
-    /// connections of TCP CUBIC.
-    Upload,
-    /// Somebody in the same house as an affected node, behind the same router, makes a call: 50
-    /// packets a second of 200 bytes of UDP payload.
-    Call,
-    /// A second node in the same house as an affected one, behind the same router, always has blocks to
-    /// send over `factor` links of TCP, with one order and one limit over all of them.
-    Node,
-}
-
 impl FaultKind {
-    /// Returns true if an affected node breaks the rules of the protocol.
-    pub fn is_hostile(self) -> bool {
-        use FaultKind::{Alter, Claim, Flood, Invent, Replay, Withhold};
-        matches!(self, Withhold | Replay | Alter | Flood | Claim | Invent)
+    /// Returns the factor, if this kind has one and it is set.
+    pub fn factor(&self) -> Option<f64> {
+        match self {
+            Self::Slow { factor } => Some(*factor),
+            Self::Withhold { factor }
+            | Self::Replay { factor }
+            | Self::Alter { factor }
+            | Self::Flood { factor }
+            | Self::Claim { factor }
+            | Self::Invent { factor }
+            | Self::Upload { factor }
+            | Self::Node { factor } => *factor,
+            _ => None,
+        }
     }
 
-    /// Returns true if others send through the uplink queue of an affected node.
-    pub fn is_rival(self) -> bool {
-        matches!(self, Self::Upload | Self::Call | Self::Node)
+    /// Returns the other ends of the affected links, if they are set.
+    pub fn peers(&self) -> Option<&[u32]> {
+        match self {
+            Self::Cut { peers, .. } | Self::Reset { peers } | Self::Reconnect { peers } => peers.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns how an affected node breaks the rules of the protocol, and with which strength.
+    pub fn misconduct(&self) -> Option<(Misconduct, f64)> {
+        let what = match self {
+            Self::Withhold { .. } => Misconduct::Withhold,
+            Self::Replay { .. } => Misconduct::Replay,
+            Self::Alter { .. } => Misconduct::Alter,
+            Self::Flood { .. } => Misconduct::Flood,
+            Self::Claim { .. } => Misconduct::Claim,
+            Self::Invent { .. } => Misconduct::Invent,
+            _ => return None,
+        };
+        Some((what, self.factor().unwrap_or(1.0)))
+    }
+
+    /// Returns true if an affected node breaks the rules of the protocol.
+    pub fn is_hostile(&self) -> bool {
+        self.misconduct().is_some()
+    }
+
+    /// Returns who else sends through the uplink queue of an affected node.
+    pub fn rival(&self) -> Option<RivalKind> {
+        Some(match self {
+            Self::Upload { factor } => RivalKind::Upload { connections: factor.unwrap_or(1.0) as u32 },
+            Self::Call {} => RivalKind::Call,
+            Self::Node { factor } => RivalKind::Node { links: factor.unwrap_or(20.0) as u32 },
+            _ => return None,
+        })
     }
 
     /// Returns true if an affected node works as before, with less of its links.
-    pub fn only_slows(self) -> bool {
-        self == Self::Slow || self.is_rival()
-    }
-
-    /// Returns true if the fault is one of links, between nodes that have none.
-    pub fn is_of_links(self) -> bool {
-        matches!(self, Self::Cut | Self::Reset | Self::Reconnect)
+    pub fn only_slows(&self) -> bool {
+        matches!(self, Self::Slow { .. }) || self.rival().is_some()
     }
 
     /// Returns true if an affected node makes up content.
-    pub fn forges(self) -> bool {
-        matches!(self, Self::Alter | Self::Flood)
+    pub fn forges(&self) -> bool {
+        matches!(self, Self::Alter { .. } | Self::Flood { .. })
     }
 }

@@ -10,141 +10,156 @@ use serde::{Deserialize, Serialize};
 /// keeps links busy while heartbeats and acknowledgements wait only briefly.
 const UNSENT_BYTES: u64 = 64 << 10;
 
-impl TransportSpec {
-    /// The keys that not all kinds have, by kind. The first kind is the default.
-    pub(crate) const KEYS: [(&str, &[&str]); 5] = [
-        (
-            "tcp",
-            &[
-                "congestion",
-                "recovery",
-                "initial_window",
-                "receive_window",
-                "min_rto",
-                "delayed_ack",
-                "ack_every",
-                "idle_restart",
-                "max_segment",
-                "node_limit",
-                "unsent",
-            ],
-        ),
-        (
-            "grpc",
-            &[
-                "congestion",
-                "recovery",
-                "initial_window",
-                "receive_window",
-                "min_rto",
-                "delayed_ack",
-                "ack_every",
-                "idle_restart",
-                "max_segment",
-                "http2_window",
-            ],
-        ),
-        (
-            "quic",
-            &[
-                "initial_window",
-                "receive_window",
-                "initial_receive_window",
-                "streams",
-                "max_ack_delay",
-                "max_udp_payload",
-                "ip_headers",
-                "node_limit",
-            ],
-        ),
-        ("datagram", &["max_udp_payload", "ip_headers", "datagram_header"]),
-        ("ideal", &["max_segment"]),
-    ];
+samara_engine::kinds! {
+    /// Transport of frames over links.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct TransportSpec {
+        /// Implementation of TCP or QUIC that supplies defaults for the values of its kind.
+        #[serde(default)]
+        pub stack: Stack,
+        /// Channels over a secret connection, as in CometBFT below its transaction pools.
+        pub connection: Option<ConnectionSpec>,
+        /// Time at which links come up.
+        #[serde(default)]
+        pub links: LinkStart,
+    }
 
-    /// Returns the maximum number of unsent bytes of a socket in the kernel.
-    pub fn unsent_bytes(&self) -> u64 {
-        self.unsent.map_or(UNSENT_BYTES, Size::bytes)
+    /// Models of the transport.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum TransportKind: "tcp" {
+        /// Rates and latency only.
+        Ideal = "ideal" {
+            /// Maximum payload of a packet. Default: 1,460 bytes, in groups 1,448.
+            max_segment: Option<Size>,
+        } lacks { _: "this kind has rates and latency only" },
+        /// TCP below Noise and Yamux.
+        Tcp = "tcp" {
+            ..tcp: TcpSpec,
+            /// With one order over all links and `network.uplink_queue`: whether nodes limit what they
+            /// have under way over all links by the delay of the queue before the uplink, as programs on
+            /// sockets can, so that copies wait where they can be withdrawn. Default: true.
+            node_limit: Option<bool>,
+            /// In groups: maximum number of unsent bytes in the kernel, as with `TCP_NOTSENT_LOWAT`.
+            /// Default: "64 KiB".
+            unsent: Option<Size>,
+        },
+        /// QUIC, with TLS 1.3 inside.
+        Quic = "quic" {
+            /// Initial congestion window in packets.
+            initial_window: Option<u32>,
+            /// Receive window in packets.
+            receive_window: Option<u32>,
+            /// Receive window at the start of a connection, in packets, which grows to
+            /// `receive_window` with its use. Default: none with the stack "linux", so that the window
+            /// never changes.
+            initial_receive_window: Option<u32>,
+            /// Assignment of frames to streams. Default: "single".
+            streams: Option<StreamOrder>,
+            /// Maximum delay of an acknowledgement. Default: "25 ms".
+            max_ack_delay: Option<Span>,
+            /// Maximum size of a UDP payload in bytes. Default: 1452.
+            max_udp_payload: Option<u32>,
+            /// Whether links carry the headers of IP and UDP, 28 bytes for each packet. Default: true.
+            /// Some simulators count UDP payloads only.
+            ip_headers: Option<bool>,
+            /// As with TCP.
+            node_limit: Option<bool>,
+        } lacks {
+            congestion: "QUIC uses NewReno here",
+            recovery: "QUIC repairs losses by RFC 9002",
+            min_rto: "QUIC has probe timeouts without a minimum",
+            delayed_ack: "with QUIC use max_ack_delay",
+            ack_every: "with QUIC use max_ack_delay",
+            idle_restart: "QUIC keeps its window in idle times",
+            max_segment: "here use max_udp_payload",
+        },
+        /// TCP below TLS and HTTP/2, as in gRPC.
+        Grpc = "grpc" {
+            ..tcp: TcpSpec,
+            /// Window of HTTP/2 that a receiver grants to a connection, in bytes. Default: 65,535 at
+            /// first, then by the estimated need of the path.
+            http2_window: Option<Size>,
+        },
+        /// Datagrams, as over UDP: a frame is cut into fragments, which leave as fast as the uplink
+        /// takes them. Nothing is acknowledged or sent again, and a lost fragment loses its frame.
+        Datagram = "datagram" {
+            /// As with QUIC.
+            max_udp_payload: Option<u32>,
+            /// As with QUIC.
+            ip_headers: Option<bool>,
+            /// Bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers of
+            /// frame and fragment and an authentication tag.
+            datagram_header: Option<u32>,
+        } lacks {
+            max_segment: "here use max_udp_payload",
+            _: "this kind has rates and latency only",
+        },
+    }
+
+    /// Values of TCP. Those that are absent are those of the stack.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct TcpSpec {
+        /// Congestion control. Default: "reno". Linux ships with "cubic".
+        pub congestion: Option<Congestion>,
+        /// Repair of losses. Default: that of the stack.
+        pub recovery: Option<Recovery>,
+        /// Initial congestion window in packets.
+        pub initial_window: Option<u32>,
+        /// Receive window in packets.
+        pub receive_window: Option<u32>,
+        /// Minimum retransmission timeout.
+        pub min_rto: Option<Span>,
+        /// Maximum delay of an acknowledgement.
+        pub delayed_ack: Option<Span>,
+        /// Number of packets after which an acknowledgement waits no longer. Default: 2. Network cards of
+        /// Linux merge consecutive packets (GRO), and the kernel acknowledges merged packets at once.
+        pub ack_every: Option<u32>,
+        /// Whether the congestion window shrinks in idle times.
+        pub idle_restart: Option<bool>,
+        /// Maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo frames and
+        /// timestamps it is 8,948 bytes. Simulations with much data are faster with large packets.
+        pub max_segment: Option<Size>,
     }
 }
 
-/// Transport of frames over links.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TransportSpec {
-    /// Model of the transport.
-    pub kind: TransportKind,
-    /// Implementation of TCP or QUIC that supplies defaults for the values below.
-    pub stack: Stack,
-    /// Tcp and grpc: congestion control. Default: "reno". Linux ships with "cubic".
-    pub congestion: Option<Congestion>,
-    /// Tcp and grpc: repair of losses. Default: that of the stack.
-    pub recovery: Option<Recovery>,
-    /// Initial congestion window in packets.
-    pub initial_window: Option<u32>,
-    /// Receive window in packets.
-    pub receive_window: Option<u32>,
-    /// Quic: receive window at the start of a connection, in packets, which grows to
-    /// `receive_window` with its use. Default: none with the stack "linux", so that the window never
-    /// changes.
-    pub initial_receive_window: Option<u32>,
-    /// Minimum retransmission timeout.
-    pub min_rto: Option<Span>,
-    /// Maximum delay of an acknowledgement.
-    pub delayed_ack: Option<Span>,
-    /// Tcp: number of packets after which an acknowledgement waits no longer. Default: 2. Network
-    /// cards of Linux merge consecutive packets (GRO), and the kernel acknowledges merged packets
-    /// at once.
-    pub ack_every: Option<u32>,
-    /// Whether the congestion window shrinks in idle times.
-    pub idle_restart: Option<bool>,
-    /// Quic: assignment of frames to streams. Default: "single".
-    pub streams: Option<StreamOrder>,
-    /// Quic: maximum delay of an acknowledgement. Default: "25 ms".
-    pub max_ack_delay: Option<Span>,
-    /// Quic and datagram: maximum size of a UDP payload in bytes. Default: 1452.
-    pub max_udp_payload: Option<u32>,
-    /// Quic and datagram: whether links carry the headers of IP and UDP, 28 bytes for each packet.
-    /// Default: true. Some simulators count UDP payloads only.
-    pub ip_headers: Option<bool>,
-    /// Tcp and quic, with one order over all links and `network.uplink_queue`: whether nodes limit what
-    /// they have under way over all links by the delay of the queue before the uplink, as programs on
-    /// sockets can, so that copies wait where they can be withdrawn. Default: true.
-    pub node_limit: Option<bool>,
-    /// Datagram: bytes of a UDP payload before the fragment of a frame. Default: 24, for the numbers
-    /// of frame and fragment and an authentication tag.
-    pub datagram_header: Option<u32>,
-    /// Tcp and grpc: maximum payload of a packet. Default: 1,460 bytes, in groups 1,448; with jumbo
-    /// frames and timestamps it is 8,948 bytes. Simulations with much data are faster with large
-    /// packets.
-    pub max_segment: Option<Size>,
-    /// Tcp in groups: maximum number of unsent bytes in the kernel, as with `TCP_NOTSENT_LOWAT`.
-    /// Default: "64 KiB".
-    pub unsent: Option<Size>,
-    /// Channels over a secret connection, as in CometBFT below its transaction pools.
-    pub connection: Option<ConnectionSpec>,
-    /// Grpc: window of HTTP/2 that a receiver grants to a connection, in bytes. Default: 65,535 at
-    /// first, then by the estimated need of the path.
-    pub http2_window: Option<Size>,
-    /// Time at which links come up.
-    pub links: LinkStart,
+impl Default for TransportKind {
+    fn default() -> Self {
+        Self::Tcp { tcp: TcpSpec::default(), node_limit: None, unsent: None }
+    }
 }
 
-/// Models of the transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TransportKind {
-    /// Rates and latency only.
-    Ideal,
-    /// TCP below Noise and Yamux.
-    #[default]
-    Tcp,
-    /// QUIC, with TLS 1.3 inside.
-    Quic,
-    /// TCP below TLS and HTTP/2, as in gRPC.
-    Grpc,
-    /// Datagrams, as over UDP: a frame is cut into fragments, which leave as fast as the uplink
-    /// takes them. Nothing is acknowledged or sent again, and a lost fragment loses its frame.
-    Datagram,
+impl TransportKind {
+    /// Returns the values of TCP, if this kind is over TCP.
+    pub fn tcp(&self) -> Option<&TcpSpec> {
+        match self {
+            Self::Tcp { tcp, .. } | Self::Grpc { tcp, .. } => Some(tcp),
+            Self::Ideal { .. } | Self::Quic { .. } | Self::Datagram { .. } => None,
+        }
+    }
+
+    /// Returns the maximum payload of a packet, if it is set.
+    pub fn max_segment(&self) -> Option<Size> {
+        match self {
+            Self::Ideal { max_segment } => *max_segment,
+            _ => self.tcp()?.max_segment,
+        }
+    }
+
+    /// Returns whether nodes limit what they have under way, if it is set.
+    pub fn node_limit(&self) -> Option<bool> {
+        match self {
+            Self::Tcp { node_limit, .. } | Self::Quic { node_limit, .. } => *node_limit,
+            _ => None,
+        }
+    }
+
+    /// Returns the maximum number of unsent bytes of a socket in the kernel.
+    pub fn unsent_bytes(&self) -> u64 {
+        match self {
+            Self::Tcp { unsent: Some(unsent), .. } => unsent.bytes(),
+            _ => UNSENT_BYTES,
+        }
+    }
 }
 
 /// Implementations of TCP and QUIC with visible differences.

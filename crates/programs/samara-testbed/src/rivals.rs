@@ -32,22 +32,17 @@ const STAMP_BYTES: usize = size_of::<u64>();
 
 /// A rival that a scenario has: its fault, its kind and its host.
 pub(crate) fn planned(scenario: &Scenario, seed: u64) -> Vec<(usize, RivalKind, u32)> {
-    let kind = |index: usize| {
-        let fault = &scenario.faults[index];
-        match fault.kind {
-            FaultKind::Upload => Some(RivalKind::Upload { connections: fault.factor.unwrap_or(1.0) as u32 }),
-            FaultKind::Call => Some(RivalKind::Call),
-            _ => None,
-        }
+    let of = |index: usize| {
+        let kind = scenario.faults[index].kind.rival()?;
+        (!matches!(kind, RivalKind::Node { .. })).then(|| (index, kind, network::hit(scenario, index, seed)))
     };
-    let of = |index| kind(index).map(|kind| (index, kind, network::hit(scenario, index, seed)));
     let rivals = (0..scenario.faults.len()).filter_map(of);
     rivals.flat_map(|(index, kind, hosts)| hosts.into_iter().map(move |host| (index, kind, host))).collect()
 }
 
 /// Rejects second nodes, for whose links the testbed has no peers.
 pub(crate) fn possible(scenario: &Scenario) -> Result<(), String> {
-    match scenario.faults.iter().position(|fault| fault.kind == FaultKind::Node) {
+    match scenario.faults.iter().position(|fault| matches!(fault.kind, FaultKind::Node { .. })) {
         Some(index) => Err(format!(
             "fault.{index}.kind: second nodes exist in the simulator only; remove it for the testbed, or select other \
              runs with --only"

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use samara_emulation::{EmulationConfig, Relay, RelayConfig, Servers};
 use samara_lab::network::{self, Hosts};
-use samara_scenario::{Fault, FaultKind, Scenario, TransportKind, TransportSpec};
+use samara_scenario::{Fault, FaultKind, Scenario, TransportKind};
 use samara_sim::Congestion;
 
 use crate::{TestbedError, rivals};
@@ -37,8 +37,9 @@ impl Wire {
         // Loopback and the processors of one machine are no faster than this.
         let slowest = hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps)).min();
         let has_rivals = !rivals::planned(scenario, seed).is_empty();
-        let of_network =
-            |fault: &Fault| matches!(fault.kind, FaultKind::Cut | FaultKind::Partition | FaultKind::Slow);
+        let of_network = |fault: &Fault| {
+            matches!(fault.kind, FaultKind::Cut { .. } | FaultKind::Partition {} | FaultKind::Slow { .. })
+        };
         let has_faults = scenario.faults.iter().any(of_network);
         if !impaired && !has_rivals && !has_faults && slowest.is_none_or(|bps| bps >= UNLIMITED_BPS) {
             return Ok(Self::Loopback);
@@ -105,18 +106,18 @@ const IDLE_RESTART: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 /// Everything else is the default of the kernel and of the hosts. Returns the settings that could not
 /// be applied.
 pub(crate) fn prepare(scenario: &Scenario, private_network: bool) -> Vec<String> {
-    let transport = &scenario.transport;
-    if transport.kind == TransportKind::Quic {
+    let kind = &scenario.transport.kind;
+    if let TransportKind::Quic { .. } = kind {
         return Vec::new();
     }
-    let idle_restart = if transport.idle_restart.unwrap_or(true) { "1" } else { "0" };
-    let mut missing = choose(CONGESTION_CONTROL, congestion(transport), private_network);
+    let idle_restart = if kind.tcp().and_then(|tcp| tcp.idle_restart).unwrap_or(true) { "1" } else { "0" };
+    let mut missing = choose(CONGESTION_CONTROL, congestion(kind), private_network);
     missing.extend(choose(IDLE_RESTART, idle_restart, private_network));
     missing
 }
 
-fn congestion(transport: &TransportSpec) -> &'static str {
-    transport.congestion.unwrap_or(Congestion::Reno).name()
+fn congestion(kind: &TransportKind) -> &'static str {
+    kind.tcp().and_then(|tcp| tcp.congestion).unwrap_or(Congestion::Reno).name()
 }
 
 /// Sets a value if that affects no other process. Reports the value if it differs.

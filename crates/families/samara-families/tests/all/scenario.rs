@@ -7,7 +7,7 @@ use samara_document::keys::parse_axis;
 use samara_gossipsub::config::Parameters;
 use samara_gossipsub::config::Version;
 use samara_lab::expect::Expectation;
-use samara_scenario::Overrides;
+use samara_scenario::{Overrides, TransportKind};
 
 use crate::{assert_none, builtins, error_of, load, load_source};
 
@@ -230,9 +230,11 @@ fn the_more_precise_rate_wins() {
 fn rejects_keys_of_another_transport() {
     assert_errors(
         r#"
-[transport] / streams = "per-frame" => FILE:6: transport.streams: belongs to kind = "quic"; remove it, or set that kind
-[transport] / kind = "quic" / min_rto = "1 s" / delayed_ack = "1 ms" / idle_restart = true => FILE:7: transport.min_rto: belongs to kind = "tcp" or "grpc"; QUIC has probe…; remove it, or set one of these kinds / FILE:8: transport.delayed_ack: …with QUIC use max_ack_delay; remove it, or set one of these kinds / FILE:9: transport.idle_restart: …
-[transport] / kind = "ideal" / initial_window = 24 / idle_restart = true => FILE:7: transport.initial_window: belongs to kind = "tcp" or "grpc" or "quic"; this kind has rates and latency only;… / FILE:8: transport.idle_restart: belongs to kind = "tcp" or "grpc";…
+[transport] / streams = "per-frame" => FILE:6: transport.streams: belongs to kind = "quic"; remove it, or set that kind…
+[transport] / kind = "quic" / min_rto = "1 s" / delayed_ack = "1 ms" => FILE:7: transport.min_rto: belongs to kind = "tcp" or "grpc"; QUIC has probe timeouts without a minimum; remove it, or set one of these kinds…
+[transport] / kind = "quic" / delayed_ack = "1 ms" => FILE:7: transport.delayed_ack: …with QUIC use max_ack_delay; remove it, or set one of these kinds…
+[transport] / kind = "ideal" / initial_window = 24 => FILE:7: transport.initial_window: belongs to kind = "tcp" or "quic" or "grpc"; this kind has rates and latency only;…
+[transport] / kind = "datagram" / idle_restart = true => FILE:7: transport.idle_restart: belongs to kind = "tcp" or "grpc"; this kind has rates and latency only;…
 [transport] / kind = "quic" / congestion = "cubic" => …transport.congestion: belongs to kind = "tcp" or "grpc"; QUIC uses NewReno here; remove it…
 [transport] / kind = "quic" / stack = "shadow" => …transport.stack: is "shadow", an implementation of TCP; remove it…
 [transport] / kind = "quic" / max_udp_payload = 1000 => FILE:7: transport.max_udp_payload: is 1000; allowed is 1200 to 65527
@@ -240,6 +242,16 @@ fn rejects_keys_of_another_transport() {
 [transport] / kind = "quic" / streams = "many" => …found `many`; expected `single` or `per-frame`…
 "#,
     );
+    // A kind of the command line removes the keys of the file that it does not have; that of a run keeps
+    // them, since the command line may have set them.
+    let text = format!("{HEAD}[transport]\nmin_rto = \"1 s\"\ninitial_window = 4\n");
+    let set = vec![("transport.kind".to_owned(), "quic".to_owned())];
+    let loaded = load_source("x", &text, Inputs::default(), &Overrides { set, ..Overrides::default() });
+    let kind = &loaded.unwrap().scenario.transport.kind;
+    assert!(matches!(kind, TransportKind::Quic { initial_window: Some(4), .. }), "{kind:?}");
+    let text = text + "[[run]]\nname = \"fast\"\nset = { \"transport.kind\" = \"quic\" }\n";
+    let error = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap_err().to_string();
+    assert!(error.contains("transport.min_rto: in run \"fast\": belongs to kind = \"tcp\""), "{error}");
 }
 
 /// Words of Rust and serde that authors of scenarios do not know.
@@ -366,7 +378,7 @@ peerdas | columns.blobs | 100000 | a column has 204.8 MB; a message of the proto
 peerdas | columns.slot_interval | 8761 h | with 1 slots; together at most 8760 h
 peerdas | fault | [{ kind = "crash", share = "5 %" }] | missing key `at`; add the time since the start of the run, such as at = "10 s"
 peerdas | fault | [{ kind = "crash", at = "70 s", nodes = [1] }] | fault.0.at: is 70 s, but the run ends at 70 s at the latest
-peerdas | fault | [{ kind = "slow", at = "11 s", nodes = [1] }] | fault.0.factor: is missing; a slow node needs one
+peerdas | fault | [{ kind = "slow", at = "11 s", nodes = [1] }] | fault.0: missing key `factor`; a slow node needs one, such as factor = 0.1
 peerdas | fault | [{ kind = "partition", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a partition needs an end
 peerdas | fault | [{ kind = "cut", at = "11 s", nodes = [1] }] | fault.0.until: is missing; a cut needs an end
 peerdas | fault | [{ kind = "reset", at = "11 s", until = "12 s", nodes = [1] }] | fault.0.until: has no effect with kind = "reset"; nodes connect again at once; remove it
@@ -445,7 +457,7 @@ peerdas-methods batch | transport.datagram_header | 8 | belongs to kind = "datag
 peerdas-methods floodsub-batch | network.validation_time | 3 ms | baselines have no validation
 peerdas-methods plumtree-batch | columns.observer | true | an observer reports by GossipSub
 peerdas-methods plumtree-batch | columns.publisher_subscribes_all | false | a publisher is a member of Plumtree's trees
-peerdas-methods datagram-batch | transport.initial_window | 4 | belongs to kind = "tcp" or "grpc" or "quic"
+peerdas-methods datagram-batch | transport.initial_window | 4 | belongs to kind = "tcp" or "quic" or "grpc"
 peerdas-methods datagram-batch | transport.max_segment | 9000 B | here use max_udp_payload
 ring ring | columns.blobs | 3 | the scenario has [group], not [columns]
 ring ring | protocol.push | 3 | unknown key `push`
@@ -701,7 +713,7 @@ fn keys_of_another_topology_are_refused() {
         let overrides = Overrides { set, ..Overrides::default() };
         let loaded = load_source("FILE", text, Inputs::default(), &overrides);
         let points = loaded.unwrap_or_else(|error| panic!("{error}")).points;
-        points.iter().map(|point| point.scenario.network.topology.kind()).collect()
+        points.iter().map(|point| point.scenario.network.topology.name()).collect()
     };
     let regular = format!("{HEAD}[network.topology]\ndegree = 8\n");
     assert_eq!(kinds(&regular, &[("network.topology.kind", "ring")]), ["ring"]);

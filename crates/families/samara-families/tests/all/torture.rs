@@ -13,7 +13,7 @@ use samara_lab::family::{Family, Runs, register};
 use samara_lab::network;
 use samara_lab::results::{Measured, Outcome};
 use samara_lab::run::{Progress, RunError, Watch, WatchRun, run_all};
-use samara_lab::torture::{Broken, Draw, FaultKind, Options, Source, Tally, Violation, search};
+use samara_lab::torture::{Broken, Draw, Options, Source, Tally, Violation, search};
 use samara_scenario::family::{FamilySpec, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind};
 use samara_scenario::{Overrides, Point};
 use samara_sim::{App, NodeFactory, Record};
@@ -171,7 +171,7 @@ fn draw(draw: &mut Draw) -> bool {
     let count = draw.number(1..=100);
     draw.set("fragile.count", count);
     let most = draw.nodes() / 2;
-    draw.faults(&[FaultKind::Crash, FaultKind::Slow], (0.0, 2.0), most);
+    draw.faults(&["crash", "slow"], (0.0, 2.0), most);
     true
 }
 

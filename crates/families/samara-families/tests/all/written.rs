@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(&scenario.scenario.description, &label);
         prop_assert_eq!(&scenario.runs[0].label, &label);
         prop_assert_eq!(scenario.scenario.seeds, vec![seed as u64]);
-        prop_assert_eq!(scenario.faults[0].factor, Some(factor));
+        prop_assert_eq!(scenario.faults[0].kind.factor(), Some(factor));
         prop_assert_eq!(scenario.faults[0].at.nanos(), at);
     }
 

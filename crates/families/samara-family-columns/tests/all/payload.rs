@@ -73,10 +73,7 @@ fn code_replaces_pieces_that_the_publisher_never_sends() {
 fn limit_over_all_links_keeps_copies_out_of_the_queue_before_the_uplink() {
     let slow = [("network.uplink", "15 Mbit/s"), ("network.downlink", "30 Mbit/s")];
     let with = &results(&slow, &["near"], 1)[0];
-    let mut without = loaded("payload", &[SMALL, &slow].concat(), &["near"], Some(7));
-    let points = without.points.iter_mut();
-    points.for_each(|point| std::sync::Arc::make_mut(&mut point.scenario).transport.node_limit = Some(false));
-    let without = &outcomes::<ColumnsData>(&without, 1)[0];
+    let without = &results(&[&slow[..], &[("transport.node_limit", "false")]].concat(), &["near"], 1)[0];
     let drops = |outcome: &Outcome<ColumnsData>| outcome.metrics.losses.packet_drops.uplink_codel;
     assert!(drops(with) < drops(without) / 2, "{} {}", drops(with), drops(without));
     assert!(p50(with) < p50(without), "{} {}", p50(with), p50(without));

@@ -43,7 +43,7 @@ pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     network::hostile(scenario, seed).for_each(|host| honest[host as usize] = false);
     let mut down = vec![Vec::new(); scenario.network.nodes as usize];
     for (index, fault) in scenario.faults.iter().enumerate() {
-        if matches!(fault.kind, FaultKind::Crash | FaultKind::Vanish) {
+        if matches!(fault.kind, FaultKind::Crash {} | FaultKind::Vanish {}) {
             let until = fault.until.map_or(u64::MAX, |until| until.nanos());
             for host in network::hit(scenario, index, seed) {
                 down[host as usize].push((fault.at.nanos(), until));

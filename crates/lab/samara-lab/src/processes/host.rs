@@ -47,8 +47,8 @@ pub fn host<E: Experiment>(
     let Course { experiment, setup, graph, .. } = Course::<E>::in_processes(point, options)?;
     let codec = experiment.codec().ok_or_else(|| failed("this protocol has no encoding of frames"))?;
     let (spec, sockets) = (&point.scenario.transport, E::worlds().sockets);
-    let transport = transport(spec.kind, sockets.layer).ok_or_else(|| {
-        failed(format!("transport.kind: found {:?}, which hosts in processes lack", spec.kind))
+    let transport = transport(&spec.kind, sockets.layer).ok_or_else(|| {
+        failed(format!("transport.kind: found {:?}, which hosts in processes lack", spec.kind.name()))
     })?;
     let (lines, orders) = (writer()?, reader::<E>(orders)?);
     let listen = match orders.recv().ok().transpose()? {
@@ -80,8 +80,8 @@ pub fn host<E: Experiment>(
             transport,
             // Before the host's own interface, a program on sockets has nothing else to know its
             // uplink by.
-            has_limit: spec.node_limit.unwrap_or(true),
-            unsent_bytes: u32::try_from(spec.unsent_bytes()).unwrap_or(u32::MAX),
+            has_limit: spec.kind.node_limit().unwrap_or(true),
+            unsent_bytes: u32::try_from(spec.kind.unsent_bytes()).unwrap_or(u32::MAX),
             connection: network::transport(&point.scenario).connection,
         };
         let begin = (sockets.open)(place, codec).await.map_err(failed)?;

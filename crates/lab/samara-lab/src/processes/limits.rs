@@ -30,12 +30,15 @@ const LACKS: [Lack; 7] = [
     ),
     (
         "transport.recovery",
-        |scenario, _| scenario.transport.recovery.is_some_and(|recovery| recovery != Recovery::Linux),
+        |scenario, _| {
+            let recovery = scenario.transport.kind.tcp().and_then(|tcp| tcp.recovery);
+            recovery.is_some_and(|recovery| recovery != Recovery::Linux)
+        },
         "hosts have that of the kernel and of quinn; remove it",
     ),
     (
         "fault",
-        |scenario, _| scenario.faults.iter().any(|fault| fault.kind == FaultKind::Node),
+        |scenario, _| scenario.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Node { .. })),
         "second nodes (\"node\") exist in the simulator only; remove them",
     ),
     (
@@ -64,16 +67,18 @@ fn has_rates(scenario: &Scenario) -> bool {
 }
 
 fn has_transport(scenario: &Scenario, layer: Layer) -> bool {
-    transport(scenario.transport.kind, layer).is_some()
+    transport(&scenario.transport.kind, layer).is_some()
 }
 
 /// Returns the transport below a link layer, if the layer has one of this kind.
-pub(super) fn transport(kind: TransportKind, layer: Layer) -> Option<Transport> {
+pub(super) fn transport(kind: &TransportKind, layer: Layer) -> Option<Transport> {
     let transport = match kind {
-        TransportKind::Tcp => Transport::Tcp,
-        TransportKind::Grpc if layer == Layer::Grpc => Transport::Tcp,
-        TransportKind::Quic => Transport::Quic,
-        TransportKind::Ideal | TransportKind::Grpc | TransportKind::Datagram => return None,
+        TransportKind::Tcp { .. } => Transport::Tcp,
+        TransportKind::Grpc { .. } if layer == Layer::Grpc => Transport::Tcp,
+        TransportKind::Quic { .. } => Transport::Quic,
+        TransportKind::Ideal { .. } | TransportKind::Grpc { .. } | TransportKind::Datagram { .. } => {
+            return None;
+        }
     };
     Some(transport).filter(|transport| layer.transports().contains(transport))
 }

@@ -130,7 +130,7 @@ impl Briefing {
     fn of(&self, setup: &Setup<'_>, host: u32, is_restart: bool) -> Option<Brief> {
         let application = self.applications[host as usize].clone()?;
         let layer = family::runs(setup.scenario()).layer;
-        let transport = transport(setup.scenario().transport.kind, layer)?;
+        let transport = transport(&setup.scenario().transport.kind, layer)?;
         let dials = setup.dials(host, is_restart, self.edges.iter().copied(), &mut self.rng.clone());
         let dials = dials.into_iter().map(|(at, host)| Dial { at_ns: at.as_nanos(), host }).collect();
         Some(Brief { transport, dials, application })
@@ -168,40 +168,42 @@ fn harms(setup: &Setup<'_>) -> VecDeque<(Time, u32, Harm)> {
         let at = Time::from_nanos(fault.at.nanos());
         let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
         for host in network::hit(scenario, index, setup.point.seed) {
-            match fault.kind {
-                FaultKind::Crash | FaultKind::Vanish => {
+            match &fault.kind {
+                FaultKind::Crash {} | FaultKind::Vanish {} => {
                     let is_to_start = until.is_some();
-                    let is_silent = fault.kind == FaultKind::Vanish;
+                    let is_silent = fault.kind == (FaultKind::Vanish {});
                     harms.push((at, host, if is_silent { Harm::Freeze } else { Harm::Kill { is_to_start } }));
                     harms.extend(until.map(|until| (until, host, Harm::Start)));
                 }
                 // It leaves by a command of its group.
-                FaultKind::Leave => {
+                FaultKind::Leave {} => {
                     if let Some(until) = until {
                         harms.push((until, host, Harm::Kill { is_to_start: true }));
                         harms.push((until, host, Harm::Start));
                     }
                 }
-                FaultKind::Reset | FaultKind::Reconnect => {
+                FaultKind::Reset { .. } | FaultKind::Reconnect { .. } => {
                     let peers = network::other_ends(fault, host, all);
                     harms.extend(peers.into_iter().map(|peer| (at, host, Harm::Reconnect { peer })));
                 }
-                FaultKind::Slow => {
-                    let factor = fault.factor.unwrap_or(1.0);
-                    harms.push((at, host, Harm::Slow { factor }));
+                FaultKind::Slow { factor } => {
+                    harms.push((at, host, Harm::Slow { factor: *factor }));
                     harms.extend(until.map(|until| (until, host, Harm::Slow { factor: 1.0 })));
                 }
-                FaultKind::Cut | FaultKind::Partition => {
-                    let is_partition = fault.kind == FaultKind::Partition;
+                FaultKind::Cut { .. } | FaultKind::Partition {} => {
+                    // Those outside of a partition cannot reach those within either.
+                    let direction = match &fault.kind {
+                        FaultKind::Cut { direction, .. } => *direction,
+                        _ => None,
+                    };
                     let mut peers = network::other_ends(fault, host, all);
-                    if is_partition {
+                    if fault.kind == (FaultKind::Partition {}) {
                         let within = network::hit(scenario, index, setup.point.seed);
                         peers.retain(|peer| !within.contains(peer));
                     }
                     let way = |is_wanted: bool| if is_wanted { peers.clone() } else { Vec::new() };
-                    // Those outside of a partition cannot reach those within either.
-                    let to = way(is_partition || fault.direction != Some(Direction::In));
-                    let from = way(is_partition || fault.direction != Some(Direction::Out));
+                    let to = way(direction != Some(Direction::In));
+                    let from = way(direction != Some(Direction::Out));
                     let cut = |is_cut| Harm::Cut { from: from.clone(), to: to.clone(), is_cut };
                     harms.push((at, host, cut(true)));
                     harms.extend(until.map(|until| (until, host, cut(false))));

@@ -192,7 +192,9 @@ impl Measured for Recorded {
 /// # Errors
 /// The scenario has a fault that needs all hosts in one process.
 pub fn check_distributed(scenario: &Scenario) -> Result<(), RunError> {
-    let Some(index) = scenario.faults.iter().position(|fault| fault.kind.is_rival()) else { return Ok(()) };
+    let Some(index) = scenario.faults.iter().position(|fault| fault.kind.rival().is_some()) else {
+        return Ok(());
+    };
     let what =
         "uploads, calls and second nodes run in one process; remove it, or run this scenario in one process";
     Err(RunError::Failed(format!("fault.{index}.kind: {what}")))

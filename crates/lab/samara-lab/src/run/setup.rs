@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::hostile::Misconduct;
 use samara_engine::{NodeRng, Purpose, Time};
 use samara_scenario::{Direction, Fault, FaultKind, Point, Scenario};
-use samara_sim::{App, HostConfig, RivalKind, SimConfig};
+use samara_sim::{App, HostConfig, SimConfig};
 
 use super::net::Net;
 use super::{RunError, RunOptions};
@@ -146,65 +146,54 @@ impl<'a> Setup<'a> {
             let at = Time::from_nanos(fault.at.nanos());
             let until = fault.until.map(|until| Time::from_nanos(until.nanos()));
             for host in network::hit(self.scenario(), index, self.point.seed) {
-                match fault.kind {
-                    FaultKind::Crash | FaultKind::Vanish => {
-                        sim.crash(at, host, fault.kind == FaultKind::Vanish);
+                match &fault.kind {
+                    FaultKind::Crash {} | FaultKind::Vanish {} => {
+                        sim.crash(at, host, fault.kind == (FaultKind::Vanish {}));
                         if let Some(until) = until {
                             sim.restart(until, host);
                         }
                     }
-                    FaultKind::Slow => {
+                    FaultKind::Slow { factor } => {
                         let rates = &self.hosts.configs[host as usize];
-                        let factor = fault.factor.unwrap_or(1.0);
                         let slow = |rate: u64| ((rate as f64 * factor) as u64).max(1);
                         sim.set_rates(at, host, slow(rates.uplink_bps), slow(rates.downlink_bps));
                         if let Some(until) = until {
                             sim.set_rates(until, host, rates.uplink_bps, rates.downlink_bps);
                         }
                     }
-                    FaultKind::Partition => {}
+                    FaultKind::Partition {} => {}
                     // It leaves by a command of its group; the process that has left ends before
                     // another one starts.
-                    FaultKind::Leave => {
+                    FaultKind::Leave {} => {
                         if let Some(until) = until {
                             sim.crash(until, host, false);
                             sim.restart(until, host);
                         }
                     }
-                    FaultKind::Upload | FaultKind::Call | FaultKind::Node => {
-                        let count = |default: f64| fault.factor.unwrap_or(default) as u32;
-                        let kind = match fault.kind {
-                            FaultKind::Upload => RivalKind::Upload { connections: count(1.0) },
-                            FaultKind::Node => RivalKind::Node { links: count(20.0) },
-                            _ => RivalKind::Call,
-                        };
-                        let latency = Duration::from_nanos(self.scenario().network.latency.nanos());
-                        sim.add_rival(at, until.unwrap_or(Time::MAX), host, kind, latency);
-                    }
-                    FaultKind::Cut => {
+                    FaultKind::Cut { direction, .. } => {
                         let until = until.unwrap_or(Time::MAX);
                         for peer in network::other_ends(fault, host, all) {
-                            if fault.direction != Some(Direction::In) {
+                            if *direction != Some(Direction::In) {
                                 sim.cut(at, until, host, peer);
                             }
-                            if fault.direction != Some(Direction::Out) {
+                            if *direction != Some(Direction::Out) {
                                 sim.cut(at, until, peer, host);
                             }
                         }
                     }
-                    FaultKind::Reset | FaultKind::Reconnect => {
+                    FaultKind::Reset { .. } | FaultKind::Reconnect { .. } => {
                         for peer in network::other_ends(fault, host, all) {
-                            sim.reconnect(at, host, peer, fault.kind == FaultKind::Reconnect);
+                            let stays = matches!(fault.kind, FaultKind::Reconnect { .. });
+                            sim.reconnect(at, host, peer, stays);
                         }
                     }
-                    FaultKind::Withhold
-                    | FaultKind::Replay
-                    | FaultKind::Alter
-                    | FaultKind::Flood
-                    | FaultKind::Claim
-                    | FaultKind::Invent => {
+                    hostile_or_rival => {
                         for (at, what, strength) in misconduct(fault) {
                             sim.misbehave(at, host, what, strength);
+                        }
+                        if let Some(rival) = hostile_or_rival.rival() {
+                            let latency = Duration::from_nanos(self.scenario().network.latency.nanos());
+                            sim.add_rival(at, until.unwrap_or(Time::MAX), host, rival, latency);
                         }
                     }
                 }
@@ -215,16 +204,9 @@ impl<'a> Setup<'a> {
 
 /// Returns how the hosts of a fault break the rules: when, and with which strength from then on.
 fn misconduct(fault: &Fault) -> impl Iterator<Item = (Time, Misconduct, f64)> + use<> {
-    let what = match fault.kind {
-        FaultKind::Withhold => Some(Misconduct::Withhold),
-        FaultKind::Replay => Some(Misconduct::Replay),
-        FaultKind::Alter => Some(Misconduct::Alter),
-        FaultKind::Flood => Some(Misconduct::Flood),
-        FaultKind::Claim => Some(Misconduct::Claim),
-        FaultKind::Invent => Some(Misconduct::Invent),
-        _ => None,
-    };
-    let begin = (Some(fault.at), fault.factor.unwrap_or(1.0));
-    let changes = [begin, (fault.until, 0.0)].into_iter();
-    changes.filter_map(move |(at, strength)| Some((Time::from_nanos(at?.nanos()), what?, strength)))
+    let times = [Some(fault.at), fault.until];
+    fault.kind.misconduct().into_iter().flat_map(move |(what, strength)| {
+        let changes = times.into_iter().zip([strength, 0.0]);
+        changes.filter_map(move |(at, strength)| Some((Time::from_nanos(at?.nanos()), what, strength)))
+    })
 }

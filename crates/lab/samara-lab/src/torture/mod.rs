@@ -23,7 +23,6 @@ use crate::run::{Audit, RunError, RunOptions, run, with_threads};
 pub use draw::Draw;
 pub use general::ROUNDING;
 pub use samara_engine::units::Span;
-pub use samara_scenario::FaultKind;
 
 /// A promise that a run broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,16 +155,8 @@ pub struct Violation {
 }
 
 /// The faults of nodes that do not leave on their own.
-pub const FAULTS: [FaultKind; 8] = [
-    FaultKind::Crash,
-    FaultKind::Vanish,
-    FaultKind::Partition,
-    FaultKind::Slow,
-    FaultKind::Withhold,
-    FaultKind::Replay,
-    FaultKind::Alter,
-    FaultKind::Flood,
-];
+pub const FAULTS: [&str; 8] =
+    ["crash", "vanish", "partition", "slow", "withhold", "replay", "alter", "flood"];
 
 /// A run out of this many is repeated on three threads.
 const REPEATED: u64 = 16;

@@ -125,7 +125,7 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "network.uplink_queue: Shadow has no queue between connections and the uplink; remove it",
         ),
         (
-            scenario.transport.kind == TransportKind::Quic,
+            matches!(scenario.transport.kind, TransportKind::Quic { .. }),
             "transport.kind: found \"quic\", which is not exported to Shadow; expected \"tcp\" \
              (--set transport.kind=tcp)",
         ),
