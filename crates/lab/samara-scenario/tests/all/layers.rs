@@ -1,7 +1,7 @@
 //! Tests of the keys that replace others in the layers below.
 
+use samara_document::Topology;
 use samara_document::keys::get;
-use samara_document::topology::Topology;
 
 use crate::{load, set};
 
