@@ -44,9 +44,15 @@ pub(crate) fn is_replaced(key: &str, family: &FamilySpec, scenario: &toml::Table
 /// A layer: keys and their values.
 pub(crate) type Layer<'a> = Vec<(&'a str, &'a toml::Value)>;
 
-/// Sets the keys of a layer in the table of those below.
-pub(crate) fn merge(table: &mut toml::Table, mut layer: Layer<'_>, forms: &Forms) -> Result<(), Mismatch> {
-    layer.iter().for_each(|(key, value)| clear_superseded(table, key, value, forms));
+/// Sets the keys of a layer in the table of those below. `asked` are keys of these that the user has
+/// asked for: another kind of their table does not remove them, so that they are refused if it lacks them.
+pub(crate) fn merge(
+    table: &mut toml::Table,
+    mut layer: Layer<'_>,
+    asked: &[(String, String)],
+    forms: &Forms,
+) -> Result<(), Mismatch> {
+    layer.iter().for_each(|(key, value)| clear_superseded(table, (key, value), asked, forms));
     // A table comes before its keys, and both rates before one of them.
     layer.sort_by_key(|(key, _)| (key.matches('.').count(), *key != BOTH_RATES));
     for (key, value) in layer {
@@ -64,7 +70,12 @@ pub(crate) fn merge(table: &mut toml::Table, mut layer: Layer<'_>, forms: &Forms
 }
 
 /// Removes keys that `key` supersedes, before it is set to `value`.
-fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value, forms: &Forms) {
+fn clear_superseded(
+    table: &mut toml::Table,
+    (key, value): (&str, &toml::Value),
+    asked: &[(String, String)],
+    forms: &Forms,
+) {
     if key == BOTH_RATES {
         RATES.iter().for_each(|rate| remove(table, rate));
     }
@@ -72,11 +83,12 @@ fn clear_superseded(table: &mut toml::Table, key: &str, value: &toml::Value, for
         // Another protocol has other parameters.
         table.remove("protocol");
     }
-    if let Some(section) = key.strip_suffix(".kind")
-        && let Some(kept) = value.as_str().and_then(|kind| forms.of_kind(section, kind))
-        && let Some(section) = get_mut(table, section)
+    if let Some(name) = key.strip_suffix(".kind")
+        && let Some(kept) = value.as_str().and_then(|kind| forms.keys_with_kind(name, kind))
+        && let Some(section) = get_mut(table, name)
     {
-        section.retain(|key, _| kept.contains_key(key));
+        let is_asked = |key: &str| asked.iter().any(|(own, _)| is_within(own, &format!("{name}.{key}")));
+        section.retain(|key, _| kept.contains(key) || is_asked(key));
     }
     let files = family::all().into_iter().flat_map(replaced).filter(|(file, _)| is_within(key, file));
     files.flat_map(|(_, keys)| keys).for_each(|key| remove(table, key));

@@ -405,8 +405,8 @@ impl Base<'_> {
         let swept: Layer<'_> = values.iter().map(|(key, value)| (key.as_str(), value)).collect();
         let set: Layer<'_> = run.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
         let others = swept.iter().chain(&set).try_for_each(|(key, _)| section_of_other(key, self.scenario));
-        let merged = others.and_then(|()| merge(&mut table, swept, &self.forms));
-        let merged = merged.and_then(|()| merge(&mut table, set, &self.forms));
+        let merged = others.and_then(|()| merge(&mut table, swept, &self.overrides.set, &self.forms));
+        let merged = merged.and_then(|()| merge(&mut table, set, &self.overrides.set, &self.forms));
         let read = merged.and_then(|()| Scenario::from_table(&table));
         let scenario = read.map_err(|error| self.wrong(error, values, run))?;
         Ok((plain(scenario), table))
@@ -712,7 +712,7 @@ fn set_keys(
         layer.push(("scenario.seeds", seeds.into()));
     }
     let layer = layer.iter().map(|(key, value)| (*key, value)).collect();
-    merge(table, layer, forms).map_err(|error| match hints::of_place(&error.key, table, forms) {
+    merge(table, layer, &[], forms).map_err(|error| match hints::of_place(&error.key, table, forms) {
         Some(place) => Mismatch { message: format!("{}; {place}", error.message), ..error },
         None => error,
     })

@@ -1,6 +1,7 @@
 //! The JSON Schema of scenarios, and the forms that it gives a key.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use samara_document::keys;
 use schemars::transform::{RecursiveTransform, Transform};
@@ -76,6 +77,15 @@ impl Forms {
     pub(crate) fn of_kind(&self, table: &str, kind: &str) -> Option<&Map<String, Value>> {
         let mut tables = self.of(table).into_iter().filter_map(|form| form.get("properties")?.as_object());
         tables.find(|keys| keys.get("kind").is_some_and(|own| own["const"] == kind))
+    }
+
+    /// Returns the names of all keys of a table with this kind: its own, and those of every kind. `None`
+    /// if the table has no such kind.
+    pub(crate) fn keys_with_kind(&self, table: &str, kind: &str) -> Option<BTreeSet<&str>> {
+        let own = self.of_kind(table, kind)?;
+        let tables = self.of(table).into_iter().filter_map(|form| form.get("properties")?.as_object());
+        let common = tables.filter(|keys| !keys.contains_key("kind")).flat_map(Map::keys);
+        Some(own.keys().chain(common).map(String::as_str).collect())
     }
 
     /// Returns the presets of a protocol.
