@@ -367,7 +367,11 @@ impl NodeConfig {
             }
             remove(&mut table, &key);
         }
-        document::from_table(&table).map_err(|error| Problem::at(text, &error.key, error.message))
+        document::from_table(&table).map_err(|error| {
+            let section = KINDS.into_iter().find(|(_, own)| error.stray.as_deref() == Some(own));
+            let hint = section.map_or_else(String::new, |(name, _)| format!("; did you mean `{name}`?"));
+            Problem::at(text, &error.key, error.message + &hint)
+        })
     }
 
     fn resolve(mut self, directory: &Path) -> Self {

@@ -139,6 +139,8 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
         &["\"1.2.3.300\" is not an IPv4 address"],
     ),
     ("[network", "node.toml:3: expected `[section]`; add the closing bracket", &["3 | [network"]),
+    ("[gossipsub]", "node.toml:3: gossipsub: unknown key `gossipsub`", &["did you mean `protocol`?"]),
+    ("[cat]", "node.toml:3: cat: unknown key `cat`", &["did you mean `pool.protocol`?"]),
     (
         "[columns]",
         "node.toml:3: columns: is a section of scenarios",
