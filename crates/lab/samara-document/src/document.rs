@@ -116,10 +116,14 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
         "\"" => text[start..].lines().next().unwrap_or_default().is_empty(),
         _ => !before.trim_end().ends_with([',', '[', '{']),
     };
+    // The parser has read the next key of a table in braces.
+    let without_key = before.trim_end().rsplit_once(' ').map_or(before, |(rest, _)| rest);
     let lacks = |end: &str| {
-        let around = ["", "]", "}"].into_iter();
+        let around = ["", "]", "}"].into_iter().flat_map(|outer| [(before, outer), (without_key, outer)]);
         is_place(end)
-            && around.map(|outer| format!("{before}{end}{outer}")).any(|text| DeTable::parse(&text).is_ok())
+            && around
+                .map(|(before, outer)| format!("{before}{end}{outer}"))
+                .any(|text| DeTable::parse(&text).is_ok())
     };
     let line = before.rsplit('\n').next().unwrap_or_default();
     let message = match ENDS.iter().find(|(end, _)| lacks(end)) {

@@ -242,16 +242,20 @@ fn rejects_keys_of_another_transport() {
 [transport] / kind = "quic" / streams = "many" => …found `many`; expected `single` or `per-frame`…
 "#,
     );
-    // A kind of the command line removes the keys of the file that it does not have; that of a run keeps
-    // them, since the command line may have set them.
+    // Another kind removes the keys of the file that it does not have, but none that the user has set.
     let text = format!("{HEAD}[transport]\nmin_rto = \"1 s\"\ninitial_window = 4\n");
     let set = vec![("transport.kind".to_owned(), "quic".to_owned())];
     let loaded = load_source("x", &text, Inputs::default(), &Overrides { set, ..Overrides::default() });
-    let kind = &loaded.unwrap().scenario.transport.kind;
+    let loaded = loaded.unwrap();
+    let kind = &loaded.scenario.transport.kind;
     assert!(matches!(kind, TransportKind::Quic { initial_window: Some(4), .. }), "{kind:?}");
     let text = text + "[[run]]\nname = \"fast\"\nset = { \"transport.kind\" = \"quic\" }\n";
-    let error = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap_err().to_string();
-    assert!(error.contains("transport.min_rto: in run \"fast\": belongs to kind = \"tcp\""), "{error}");
+    let loaded = load_source("x", &text, Inputs::default(), &Overrides::default()).unwrap();
+    assert_eq!(&loaded.points[0].scenario.transport.kind, kind);
+    let set = vec![("transport.min_rto".to_owned(), "2 s".to_owned())];
+    let overrides = Overrides { set, ..Overrides::default() };
+    let error = load_source("x", &text, Inputs::default(), &overrides).unwrap_err().to_string();
+    assert!(error.contains("--set transport.min_rto=2 s: ") && error.contains("belongs to kind = \"tcp\""), "{error}");
 }
 
 /// Words of Rust and serde that authors of scenarios do not know.
@@ -366,7 +370,7 @@ cat | pool.size | 1 KB | ; did you mean kB?
 cat | network.latency | -4 s | "-4 s" is negative; expected a time
 cat | protocol.announce | 5 | found `5`; expected one of
 cat | protocol.timeout | {} | found a table; expected a time with its unit, such as "200 ms", or
-cat | transport.connection.flush | 10 | found 10; expected a time with its unit, such as "10 ms", or "when-idle"
+cat | transport.connection.flush | 10 | "10" has no unit; expected a time such as "50 ms", in ns, us, µs, ms, s, min, h, or "when-idle"
 cat | network.latency | 1e12 h | "1e12 h" is too large; expected a time of at most 87600 h
 cat | pool.size | 1e30 GB | is too large; expected a size of at most 1000000 GB
 cat | network.uplink | 1e12 Gbit/s | is too large; expected a rate of at most 1000000 Gbit/s

@@ -83,7 +83,9 @@ fn counters(text: &str) -> Vec<&str> {
     fields.collect()
 }
 
-/// A counter is declared once, by its engine, and no string names it elsewhere.
+/// A counter is declared once, by its engine, and no string names it elsewhere. The strings of pages name
+/// metrics, which may have the name of a counter; each is checked against its declaration when the family
+/// registers.
 #[test]
 fn counters_are_declared_once_and_no_string_names_them() {
     let sources: Vec<(PathBuf, String)> = sources().collect();
@@ -106,7 +108,8 @@ fn counters_are_declared_once_and_no_string_names_them() {
             let name = line.strip_prefix("pub struct ").and_then(|rest| rest.strip_suffix(" {"));
             let is_undeclared = is_engine(path)
                 && name.is_some_and(|name| ["Metrics", "Counters"].iter().any(|end| name.ends_with(end)));
-            if names_one || is_undeclared {
+            let is_page = path.ends_with("src/pages.rs");
+            if names_one && !is_page || is_undeclared {
                 wrong.push(format!("{}:{}: {}", path.display(), at + 1, line.trim()));
             }
         }

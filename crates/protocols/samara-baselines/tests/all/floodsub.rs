@@ -225,7 +225,7 @@ fn errors_name_invalid_parameters() {
     assert_eq!(error.to_string(), "topics_per_peer_max: found 0, expected at least 1");
     let common = Common { seen_capacity: 0, ..Common::default() };
     let config = PubSubConfig { common, ..PubSubConfig::default() };
-    assert_eq!(PubSub::floodsub(config, identity(0)).unwrap_err().field, "seen_capacity");
+    assert_eq!(PubSub::floodsub(config, identity(0)).unwrap_err().field, "common.seen_capacity");
 }
 
 #[test]
