@@ -43,7 +43,7 @@ fn received(
     let mut frames = Vec::new();
     for mut piece in bytes.chunks(cut) {
         loop {
-            match receiving.next() {
+            match receiving.next_frame() {
                 Ok(Some((frame, len))) => {
                     assert!(len <= PREFIX + frame_max + TAG_BYTES);
                     frames.push(frame);

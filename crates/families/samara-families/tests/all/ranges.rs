@@ -60,16 +60,16 @@ impl Ranged {
     }
 
     /// Returns the values just outside of the range, and those at its bounds.
-    fn values(&self) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    fn values(&self) -> [Vec<(String, String)>; 2] {
         if let Some(least) = self.words.strip_prefix("more than ") {
-            return (vec![self.beside(least, 0)], vec![self.beside(least, 1)]);
+            return [vec![self.beside(least, 0)], vec![self.beside(least, 1)]];
         }
         if let Some(least) = self.words.strip_prefix("at least ") {
-            return (vec![self.beside(least, -1)], vec![self.beside(least, 0)]);
+            return [vec![self.beside(least, -1)], vec![self.beside(least, 0)]];
         }
         let (least, most) = self.words.split_once(" to ").expect("a range");
         let outside = vec![self.beside(least, -1), self.beside(most, 1)];
-        (outside, vec![self.beside(least, 0), self.beside(most, 0)])
+        [outside, vec![self.beside(least, 0), self.beside(most, 0)]]
     }
 
     /// Checks that the schema has the bounds of numbers.
@@ -97,7 +97,7 @@ fn values_just_outside_of_a_range_are_refused_with_the_range() {
         };
         wrong.extend(keys.iter().flat_map(|ranged| {
             let Ranged { key, words, .. } = ranged;
-            let (outside, inside) = ranged.values();
+            let [outside, inside] = ranged.values();
             let outside = outside.iter().map(|(value, shown)| {
                 let expected = format!("s.toml:4: protocol.{key}: found {shown}; expected {words}");
                 let found = error(key, value);

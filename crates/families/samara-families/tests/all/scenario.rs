@@ -255,7 +255,10 @@ fn rejects_keys_of_another_transport() {
     let set = vec![("transport.min_rto".to_owned(), "2 s".to_owned())];
     let overrides = Overrides { set, ..Overrides::default() };
     let error = load_source("x", &text, Inputs::default(), &overrides).unwrap_err().to_string();
-    assert!(error.contains("--set transport.min_rto=2 s: ") && error.contains("belongs to kind = \"tcp\""), "{error}");
+    assert!(
+        error.contains("--set transport.min_rto=2 s: ") && error.contains("belongs to kind = \"tcp\""),
+        "{error}"
+    );
 }
 
 /// Words of Rust and serde that authors of scenarios do not know.

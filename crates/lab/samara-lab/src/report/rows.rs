@@ -302,21 +302,23 @@ impl<'a> Grid<'a> {
     ) -> Lines {
         let last = self.axes.len() - 1;
         let (swept, xs) = Values::new(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
-        let line = |((_, between), mut all): ((&String, &[String]), Vec<(&&Runs<'a>, &f64)>)| {
-            all.sort_by(|a, b| a.1.total_cmp(b.1));
+        let line = |between: &[String], mut all: Vec<(&Runs<'a>, f64)>| {
+            all.sort_by(|a, b| a.1.total_cmp(&b.1));
             let intervals = all.iter().map(|(row, _)| row.interval(metric));
             let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
             Line {
                 label: format!("{}{}", all[0].0.label, self.place(fixed, between)),
-                points: all.iter().map(|(_, x)| **x).zip(means).collect(),
+                points: all.iter().map(|(_, x)| *x).zip(means).collect(),
                 confidence,
                 // Lines of one run at several places differ by their places only.
                 colour: (fixed == last).then_some(all[0].0.colour),
                 ..Line::default()
             }
         };
-        let groups = grouped(rows.iter().zip(&xs), |(row, _)| (&row.run, &row.point[fixed..last]));
-        let mut lines: Vec<Line> = groups.into_iter().map(line).collect();
+        let groups = grouped(rows.iter().copied().zip(xs.iter().copied()), |(row, _)| {
+            (&row.run, &row.point[fixed..last])
+        });
+        let mut lines: Vec<Line> = groups.into_iter().map(|((_, between), all)| line(between, all)).collect();
         if let Some((label, metric)) = bound {
             let points = rows.iter().zip(&xs).map(|(row, x)| (*x, row.mean(metric)));
             let mut points: Vec<(f64, f64)> = points.filter(|(_, bound)| *bound > 0.0).collect();

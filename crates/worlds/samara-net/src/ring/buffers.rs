@@ -55,7 +55,7 @@ impl Receiving {
     }
 
     /// Returns the next frame and its length on the wire, or `None` until more bytes arrive.
-    pub fn next(&mut self) -> Result<Option<(RingFrame, usize)>, Closed> {
+    pub fn next_frame(&mut self) -> Result<Option<(RingFrame, usize)>, Closed> {
         let Some(found) = self.announced() else { return Ok(None) };
         if found > self.frame_max {
             return Err(Closed::FrameTooLong { found, max: self.frame_max });

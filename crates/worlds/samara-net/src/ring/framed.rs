@@ -571,7 +571,7 @@ impl Link {
     /// Hands frames to the engine, as many as may wait there.
     fn hand_over(&mut self) -> Result<(), Closed> {
         while self.held.is_none()
-            && let Some(next) = self.receiving.next()?
+            && let Some(next) = self.receiving.next_frame()?
         {
             self.held = Some(next);
             if let Ok(permit) = Arc::clone(&self.waiting).try_acquire_many_owned(self.share())
