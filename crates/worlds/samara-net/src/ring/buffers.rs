@@ -85,7 +85,7 @@ impl Receiving {
         Ok(Some((frame, framed)))
     }
 
-    /// Lets `read` append the available bytes, after [`next`](Self::next) has returned `None`.
+    /// Lets `read` append the available bytes, after [`next_frame`](Self::next_frame) has returned `None`.
     /// Returns their number, or 0 at the end.
     pub fn read(
         &mut self,

@@ -82,7 +82,7 @@ pub(super) struct Connected {
 
 pub struct Handshake {
     keys: Keys,
-    /// The options that all members share, in words ([`Options::terms`]).
+    /// The options that all members share, in words (those that a member sends when it connects).
     pub terms: String,
     protection: Protection,
     /// Without authentication, a name must have the address of its host.
