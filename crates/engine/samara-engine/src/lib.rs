@@ -25,6 +25,8 @@ mod peers;
 pub mod places;
 #[doc(hidden)]
 pub mod planted;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 pub mod protobuf;
 mod rng;
 pub mod settings;

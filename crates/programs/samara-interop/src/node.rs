@@ -111,7 +111,7 @@ impl Node {
             }
             Action::Publish { id, bytes, topic } => self.publish(*id, *bytes, topic),
             Action::Subscribe { topic, partial: _ } => {
-                self.swarm()?.behaviour_mut().gossip.subscribe(topic);
+                self.swarm()?.behaviour_mut().gossip.subscribe(topic).map_err(|error| error.to_string())?;
                 Ok(())
             }
             Action::AddPartial { topic, group, parts } => {

@@ -33,6 +33,12 @@ impl MessageId {
     }
 }
 
+impl<T: Into<Vec<u8>>> From<T> for MessageId {
+    fn from(bytes: T) -> Self {
+        Self(bytes.into().into())
+    }
+}
+
 impl Hash for MessageId {
     /// Omits the length that slices write first, because SipHash counts the bytes itself.
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -85,6 +91,15 @@ impl PartialEq for CachedId {
 impl Eq for CachedId {}
 
 impl Message {
+    /// Returns the message with another payload, whose id is computed anew.
+    pub(crate) fn with_data(&self, data: Bytes) -> Self {
+        let Self { from, seqno, topic, signature, key, unknown, explicit_empty_data, .. } = self;
+        let [from, seqno, signature, key] = [from, seqno, signature, key].map(Clone::clone);
+        let (topic, unknown) = (topic.clone(), unknown.clone());
+        let explicit_empty_data = *explicit_empty_data;
+        Self { from, data, seqno, topic, signature, key, unknown, explicit_empty_data, ..Self::default() }
+    }
+
     /// Creates a message without author and signature.
     pub fn new(topic: Topic, data: Bytes) -> Self {
         Self { topic: Some(topic), data, ..Self::default() }

@@ -37,7 +37,7 @@ fn topic(column: usize) -> Topic {
 async fn custodian(number: usize, publisher: Multiaddr, kept: mpsc::Sender<(usize, Vec<u8>)>) -> Result<()> {
     let mut swarm = swarm()?;
     let custody = || (0..COLUMNS).filter(|at| at % 4 == number % 4);
-    custody().for_each(|at| swarm.behaviour_mut().subscribe(&topic(at)));
+    custody().try_for_each(|at| swarm.behaviour_mut().subscribe(&topic(at)).map(drop))?;
     swarm.dial(publisher)?;
     loop {
         if let SwarmEvent::Behaviour(Event::Message { topic: of, message, .. }) =

@@ -30,7 +30,7 @@ fn swarm() -> Result<Swarm<Behaviour>, Box<dyn Error>> {
 async fn neighbour(publisher: Multiaddr) -> Result<(), Box<dyn Error>> {
     let mut swarm = swarm()?;
     for at in 0..COLUMNS {
-        swarm.behaviour_mut().subscribe(&Topic::new(&format!("column-{at}")));
+        swarm.behaviour_mut().subscribe(&Topic::new(&format!("column-{at}")))?;
     }
     swarm.dial(publisher)?;
     loop {
@@ -42,7 +42,9 @@ async fn neighbour(publisher: Multiaddr) -> Result<(), Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut swarm = swarm()?;
     let topics: Vec<Topic> = (0..COLUMNS).map(|at| Topic::new(&format!("column-{at}"))).collect();
-    topics.iter().for_each(|topic| swarm.behaviour_mut().subscribe(topic));
+    for topic in &topics {
+        swarm.behaviour_mut().subscribe(topic)?;
+    }
     swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse()?)?;
     let (mut published, mut sent) = (None::<Instant>, 0);
     let mut look = tokio::time::interval(Duration::from_millis(50));

@@ -1,42 +1,49 @@
 //! A chat. Run `cargo run -p samara-libp2p --example chat -- [ADDRESS...]` in two terminals. The
-//! first prints its address.
+//! first prints its address. `chat_libp2p.rs` is the same with libp2p's own gossipsub.
 
 use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use libp2p::futures::StreamExt;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{identify, noise, yamux};
-use samara_gossipsub::Config;
-use samara_gossipsub::config::Authenticity;
-use samara_gossipsub::rpc::Topic;
-use samara_libp2p::{Behaviour, Event, KeyVerifier, LinkEvent, Options};
+use libp2p::{identify, noise, tcp, yamux};
+use samara_libp2p as gossipsub;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 /// Identify announces our protocols to other nodes; nodes in Go wait for it.
 #[derive(NetworkBehaviour)]
 struct Chat {
-    gossip: Behaviour,
+    gossipsub: gossipsub::Behaviour,
     identify: identify::Behaviour,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut config = Config::spec();
-    config.authenticity = Authenticity::strict(KeyVerifier);
-    config.deliver_own = false;
     let mut swarm = libp2p::SwarmBuilder::with_new_identity()
         .with_tokio()
-        .with_tcp(Default::default(), noise::Config::new, yamux::Config::default)?
+        .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)?
         .with_behaviour(|key| {
+            // Equal lines are one message.
+            let message_id = |message: &gossipsub::Message| {
+                let mut hasher = DefaultHasher::new();
+                message.data.hash(&mut hasher);
+                gossipsub::MessageId::from(hasher.finish().to_string())
+            };
+            let mut config = gossipsub::Config::spec();
+            config.heartbeat_interval = Duration::from_millis(500);
+            config.authenticity = gossipsub::Authenticity::strict(gossipsub::KeyVerifier);
+            config.message_id = gossipsub::MessageIdFn::custom(message_id);
+            config.report_subscriptions = true;
             let identify = identify::Config::new("/samara/chat".to_owned(), key.public());
             Ok(Chat {
-                gossip: Behaviour::new(key, config, Options::default())?,
+                gossipsub: gossipsub::Behaviour::new(key, config, gossipsub::Options::default())?,
                 identify: identify::Behaviour::new(identify),
             })
         })?
         .build();
-    let topic = Topic::new("chat");
-    swarm.behaviour_mut().gossip.subscribe(&topic);
+    let topic = gossipsub::Topic::new("chat");
+    swarm.behaviour_mut().gossipsub.subscribe(&topic)?;
     swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse()?)?;
     for address in std::env::args().skip(1) {
         swarm.dial(address.parse::<libp2p::Multiaddr>()?)?;
@@ -46,19 +53,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::select! {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
-                Some(line) => match swarm.behaviour_mut().gossip.publish(&topic, line) {
-                    Ok(receipt) if receipt.peers == 0 => eprintln!("(no other peer has joined yet)"),
-                    Ok(_) => {}
-                    Err(error) => eprintln!("({error})"),
-                },
+                Some(line) => {
+                    if let Err(error) = swarm.behaviour_mut().gossipsub.publish(topic.clone(), line) {
+                        eprintln!("({error})");
+                    }
+                }
             },
             event = swarm.select_next_some() => match event {
-                SwarmEvent::NewListenAddr { address, .. } => eprintln!("({address})"),
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Message { message, from: Some(peer), .. })) => {
-                    println!("{peer}: {}", String::from_utf8_lossy(&message.data));
+                SwarmEvent::NewListenAddr { address, .. } => println!("({address})"),
+                SwarmEvent::ConnectionEstablished { peer_id, .. } => {
+                    swarm.behaviour_mut().gossipsub.add_explicit_peer(&peer_id);
                 }
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Link(LinkEvent::Up { peer, .. }))) => eprintln!("({peer} joined)"),
-                SwarmEvent::Behaviour(ChatEvent::Gossip(Event::Link(LinkEvent::Down { peer, .. }))) => eprintln!("({peer} left)"),
+                SwarmEvent::ConnectionClosed { peer_id, .. } => {
+                    swarm.behaviour_mut().gossipsub.remove_explicit_peer(&peer_id);
+                }
+                SwarmEvent::Behaviour(ChatEvent::Gossipsub(gossipsub::Event::Subscription { peer, joined: true, .. })) => println!("({peer} joined)"),
+                SwarmEvent::Behaviour(ChatEvent::Gossipsub(gossipsub::Event::Message { from: Some(peer), message, .. })) => println!("{peer}: {}", String::from_utf8_lossy(&message.data)),
                 _ => {}
             },
         }

@@ -278,24 +278,26 @@ samara_engine::counters! {
     }
 }
 
-/// The number of entries that a [`Behaviour`](crate::Behaviour) keeps, for tests of limits and for
-/// gauges. [`GossipSub::sizes`](samara_gossipsub::GossipSub::sizes) returns those of the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Peers with a connection, whether or not they speak one of the protocols.
-    pub peers: usize,
-    /// Connections to these peers.
-    pub connections: usize,
-    /// Numbers of links: links that are up, and closed ones that may return.
-    pub handles: usize,
-    /// Recommended peers whose addresses are kept until they are dialled.
-    pub recommended: usize,
-    /// Bytes of frames in flight into streams.
-    pub in_flight_bytes: usize,
-    /// Bytes of frames that have begun and not ended.
-    pub unfinished_bytes: usize,
-    /// Events and requests that the swarm has not polled yet.
-    pub actions: usize,
+samara_engine::counters! {
+    /// The number of entries that a [`Behaviour`](crate::Behaviour) keeps, for tests of limits and for
+    /// gauges. [`GossipSub::sizes`](samara_gossipsub::GossipSub::sizes) returns those of the engine.
+    #[derive(Copy, Eq)]
+    pub struct Sizes {
+        /// Peers with a connection, whether or not they speak one of the protocols.
+        pub peers: usize,
+        /// Connections to these peers.
+        pub connections: usize,
+        /// Numbers of links: links that are up, and closed ones that may return.
+        pub handles: usize,
+        /// Recommended peers whose addresses are kept until they are dialled.
+        pub recommended: usize,
+        /// Bytes of frames in flight into streams.
+        pub in_flight_bytes: usize,
+        /// Bytes of frames that have begun and not ended.
+        pub unfinished_bytes: usize,
+        /// Events and requests that the swarm has not polled yet.
+        pub actions: usize,
+    }
 }
 
 /// The limit of what a node has under way over all its links.

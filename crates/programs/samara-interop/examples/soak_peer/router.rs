@@ -60,11 +60,11 @@ pub(crate) fn samara(key: &Keypair) -> Result<Behaviour, Box<dyn Error>> {
 
 impl Router for Behaviour {
     fn subscribe(&mut self, topic: &str) {
-        self.subscribe(&Topic::new(topic));
+        self.subscribe(&Topic::new(topic)).expect("no filter excludes the topic");
     }
 
     fn publish(&mut self, topic: &str, data: Vec<u8>) -> Result<(), String> {
-        self.publish(&Topic::new(topic), data).map(drop).map_err(|error| error.to_string())
+        self.publish(Topic::new(topic), data).map(drop).map_err(|error| error.to_string())
     }
 
     fn message(event: Event) -> Option<Vec<u8>> {

@@ -14,11 +14,10 @@ use std::fmt::Error;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
-use samara_engine::{Counted, Counter, Kind, Number, Rows};
+use prometheus_client::registry::Registry;
+use samara_engine::{Counted, prometheus};
 use samara_net::mix::Status as MixSnapshot;
 
 use crate::control::Counts;
@@ -76,41 +75,9 @@ struct Text<'a> {
 
 impl Table for Text<'_> {
     fn add<C: Counted>(&mut self, prefix: &str, counted: Option<&C>) {
-        for (counter, rows) in C::declared().iter().zip(counted.map(Counted::rows).unwrap_or_default()) {
-            let written = write(prefix, counter, &rows, &mut self.encoder);
-            self.result = self.result.and(written);
-        }
-    }
-}
-
-fn write(
-    prefix: &str,
-    counter: &Counter,
-    rows: &Rows,
-    encoder: &mut DescriptorEncoder<'_>,
-) -> Result<(), Error> {
-    let (stem, unit) = counter.unit();
-    let (name, unit) = (format!("{prefix}{stem}"), unit.map(|unit| Unit::Other(unit.to_owned())));
-    let kind = match counter.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
-    };
-    let mut family = encoder.encode_descriptor(&name, counter.help, unit.as_ref(), kind)?;
-    for (value, number) in rows {
-        match counter.label.zip(value.as_deref()) {
-            Some(label) => put(&mut family.encode_family(&[label])?, counter.kind, *number)?,
-            None => put(&mut family, counter.kind, *number)?,
-        }
-    }
-    Ok(())
-}
-
-fn put(row: &mut MetricEncoder<'_>, kind: Kind, number: Number) -> Result<(), Error> {
-    match (kind, number) {
-        (Kind::Counter, Number::Count(count)) => row.encode_counter::<NoLabelSet, _, u64>(&count, None),
-        (Kind::Counter, Number::Real(real)) => row.encode_counter::<NoLabelSet, _, u64>(&real, None),
-        (Kind::Gauge, Number::Count(count)) => row.encode_gauge(&count),
-        (Kind::Gauge, Number::Real(real)) => row.encode_gauge(&real),
+        let written =
+            counted.map_or(Ok(()), |counted| prometheus::encode(prefix, counted, &mut self.encoder));
+        self.result = self.result.and(written);
     }
 }
 
@@ -118,6 +85,8 @@ fn put(row: &mut MetricEncoder<'_>, kind: Kind, number: Number) -> Result<(), Er
 mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write as _;
+
+    use samara_engine::{Counter, Kind};
 
     use super::*;
 

@@ -139,7 +139,9 @@ impl Node {
     pub(crate) fn join(&mut self, tracer: Option<Tracer>) {
         self.tracer = tracer;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
-        self.config.topics.iter().for_each(|topic| gossip.subscribe(topic));
+        for topic in &self.config.topics {
+            gossip.subscribe(topic).expect("the configuration has no filter of topics");
+        }
     }
 
     pub(crate) fn peer_id(&self) -> PeerId {
@@ -266,13 +268,11 @@ impl Node {
     pub(crate) fn set_joined(&mut self, topic: &Topic, joins: bool) -> Result<bool, Refusal> {
         self.stopping.check()?;
         let gossip = &mut self.swarm.behaviour_mut().gossip;
-        let is_change = gossip.engine().is_subscribed(topic) != joins;
         if joins {
-            gossip.subscribe(topic)
+            gossip.subscribe(topic).map_err(|error| Refusal::Wrong(error.to_string()))
         } else {
-            gossip.unsubscribe(topic)
+            Ok(gossip.unsubscribe(topic))
         }
-        Ok(is_change)
     }
 
     /// Publishes messages. Without a schedule, copies have the order of the configuration.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use samara_engine::PeerId;
 
 use crate::rpc::{Message, Topic};
@@ -36,6 +37,21 @@ impl<F: Fn(PeerId, &Topic, &Message) -> Verdict + Send + Sync> Validator for F {
     fn validate(&self, from: PeerId, topic: &Topic, message: &Message) -> Verdict {
         self(from, topic, message)
     }
+}
+
+/// Changes payloads between the application and the wire, for example to compress them. All nodes of a
+/// topic need the same transform.
+///
+/// Ids of messages, validators and events have the payload of the application; peers receive that of
+/// the wire, and messages are forwarded as they arrived.
+pub trait Transform: Send + Sync {
+    /// Returns the payload of the application. An error rejects the message, which counts against its
+    /// sender as an invalid one (P4). The result must be bounded here: a short payload can expand to
+    /// a long one. What exceeds the maximum payload of the topic is rejected afterwards.
+    fn inbound(&self, topic: &Topic, data: &Bytes) -> Result<Bytes, String>;
+
+    /// Returns the payload for the wire. An error prevents the publication.
+    fn outbound(&self, topic: &Topic, data: &Bytes) -> Result<Bytes, String>;
 }
 
 /// A part of the application, shared between configurations.
@@ -91,7 +107,7 @@ pub enum SubscriptionFilter {
 
 impl SubscriptionFilter {
     /// Returns true if a topic passes.
-    pub(crate) fn allows(&self, topic: &Topic) -> bool {
+    pub fn allows(&self, topic: &Topic) -> bool {
         match self {
             Self::All => true,
             Self::Only(topics) => topics.contains(topic),
@@ -110,14 +126,25 @@ impl fmt::Debug for SubscriptionFilter {
     }
 }
 
+/// The author that a node's own messages name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// None.
+    Absent,
+    /// The node.
+    Own,
+    /// Another one for each message. Only without signatures.
+    Random,
+}
+
 /// The authorship fields of a node's own messages, and those it requires of other messages.
 #[derive(Clone, Debug)]
 pub struct Authenticity {
     /// The fields that messages must have.
     pub policy: SignaturePolicy,
-    /// Whether own messages carry the author and a sequence number. Required where message ids are
+    /// The author that own messages name, with a sequence number. Required where message ids are
     /// computed from them.
-    pub author: bool,
+    pub author: Author,
     /// Signs own messages if the policy requires signatures.
     pub signer: Option<Hook<dyn Signer>>,
     /// Checks signatures. Without a verifier, only the presence of fields is checked, which is
@@ -129,18 +156,30 @@ impl Authenticity {
     /// Authors and sequence numbers without signatures, for closed networks and for simulations
     /// whose message ids need an author.
     pub fn unsigned() -> Self {
-        Self { policy: SignaturePolicy::LaxNoSign, author: true, signer: None, verifier: None }
+        Self { policy: SignaturePolicy::LaxNoSign, author: Author::Own, signer: None, verifier: None }
+    }
+
+    /// A random author and a random sequence number for each message, without signatures, as
+    /// `MessageAuthenticity::RandomAuthor` of rust-libp2p: ids differ, and messages do not tell who
+    /// published them.
+    pub fn random_author() -> Self {
+        Self { author: Author::Random, ..Self::unsigned() }
     }
 
     /// Neither author nor signature, as in Ethereum.
     pub fn anonymous() -> Self {
-        Self { policy: SignaturePolicy::StrictNoSign, author: false, signer: None, verifier: None }
+        Self { policy: SignaturePolicy::StrictNoSign, author: Author::Absent, signer: None, verifier: None }
     }
 
     /// Signs and checks everything, which is the default of libp2p. Every node that publishes also
     /// needs a signer.
     pub fn strict(verifier: impl Verifier + 'static) -> Self {
         let verifier: Hook<dyn Verifier> = Hook(Arc::new(verifier));
-        Self { policy: SignaturePolicy::StrictSign, author: true, signer: None, verifier: Some(verifier) }
+        Self {
+            policy: SignaturePolicy::StrictSign,
+            author: Author::Own,
+            signer: None,
+            verifier: Some(verifier),
+        }
     }
 }

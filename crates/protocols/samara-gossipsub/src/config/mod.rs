@@ -24,10 +24,12 @@ use samara_engine::units::Span;
 use crate::cache::SeenStrategy;
 use crate::message_id::MessageIdFn;
 use crate::partial::PartialConfig;
-use crate::rpc::Topic;
+use crate::rpc::{Message, Topic};
 use crate::score::{PeerScoreParams, PeerScoreThresholds, TopicScoreParams};
 
-pub use hooks::{Authenticity, Hook, SubscriptionFilter, Validator, ValidatorHook, Verdict};
+pub use hooks::{
+    Authenticity, Author, Hook, SubscriptionFilter, Transform, Validator, ValidatorHook, Verdict,
+};
 #[cfg(feature = "config")]
 pub use parameters::{AnswersKind, FileConfig, Parameters, expected_of, followers, key_of, settled};
 pub use presets::Preset;
@@ -133,6 +135,8 @@ samara_engine::settings! {
         /// Whether the node withdraws owed copies that have not left when the peer sends IDONTWANT or
         /// turns out to have the message.
         pub withdraw: Withdraw => withdraw as bool,
+        /// Changes payloads between the application and the wire.
+        pub transform: Option<Hook<dyn Transform>>,
         /// Default validator of messages before delivery and forwarding; a topic can override it.
         /// `None` accepts every message.
         pub validator: Option<ValidatorHook>,
@@ -236,6 +240,13 @@ impl Config {
     /// Returns the function that computes the message ids of a topic.
     pub fn message_id_of(&self, topic: &Topic) -> &MessageIdFn {
         self.topics.get(topic).and_then(|own| own.message_id.as_ref()).unwrap_or(&self.message_id)
+    }
+
+    /// Returns a message as the application sees it.
+    pub(crate) fn read(&self, topic: &Topic, message: &Arc<Message>) -> Result<Arc<Message>, String> {
+        let Some(transform) = &self.transform else { return Ok(Arc::clone(message)) };
+        let data = transform.inbound(topic, &message.data)?;
+        Ok(Arc::new(message.with_data(data)))
     }
 
     /// Returns the validator of a topic's messages.

@@ -117,6 +117,7 @@ impl Config {
                 bytes_max: 64 * MIB,
             },
             withdraw: Withdraw::ALWAYS,
+            transform: None,
             validator: None,
             pending_validations_max: 8192,
             pending_validation_bytes_max: 256 * MIB,

@@ -3,8 +3,8 @@
 use samara_engine::config::{ConfigError, check};
 use samara_engine::settings::Ranges;
 
-use super::{Config, MeshParams};
-use crate::score::ParameterError;
+use super::{Author, Config, MeshParams};
+use crate::score::{ParameterError, TopicScoreParams};
 
 fn scored(prefix: &str, result: Result<(), ParameterError>) -> Result<(), ConfigError> {
     result.map_err(|error| ConfigError {
@@ -12,6 +12,12 @@ fn scored(prefix: &str, result: Result<(), ParameterError>) -> Result<(), Config
         found: error.value.to_string(),
         expected: error.rule.into(),
     })
+}
+
+impl TopicScoreParams {
+    pub(crate) fn check(&self, prefix: &str) -> Result<(), ConfigError> {
+        scored(prefix, self.validate())
+    }
 }
 
 impl MeshParams {
@@ -46,6 +52,10 @@ impl Config {
         let backoff = self.prune_backoff;
         let expected = format!("at least prune_backoff = {backoff:?}");
         check(self.remote_backoff_max >= backoff, "remote_backoff_max", self.remote_backoff_max, expected)?;
+        let authenticity = &self.authenticity;
+        let holds = authenticity.author != Author::Random || !authenticity.policy.signs();
+        let expected = "a policy without signatures beside a random author";
+        check(holds, "authenticity.policy", authenticity.policy, expected)?;
         self.check_scores_and_topics()
     }
 
@@ -55,7 +65,7 @@ impl Config {
         }
         scored("thresholds", self.thresholds.validate())?;
         if let Some(params) = &self.topic_score {
-            scored("topic_score", params.validate())?;
+            params.check("topic_score")?;
         }
         for (name, topic) in &self.topics {
             let prefix = format!("topics.{name:?}");
@@ -65,7 +75,7 @@ impl Config {
                 mesh.check(&prefix)?;
             }
             if let Some(score) = &topic.score {
-                scored(&format!("{prefix}.score"), score.validate())?;
+                score.check(&format!("{prefix}.score"))?;
             }
             if let Some(bytes) = topic.max_message_bytes {
                 let expected = format!("1 to less than max_rpc_bytes = {}", self.max_rpc_bytes);

@@ -108,6 +108,9 @@ pub enum PublishError {
     /// The message has no topic.
     #[error("the message has no topic")]
     NoTopic,
+    /// The transform of the application failed on the payload.
+    #[error("the transform of the configuration refused the payload: {0}")]
+    Transform(String),
     /// The message could not be signed, or violates the signature policy.
     #[error("the message violates the signature policy: {0}")]
     Signature(String),

@@ -59,8 +59,8 @@ impl GossipSub {
         let state = self.topics.get_mut(topic);
         if !state.local {
             state.local = true;
-            if let Some(params) = self.config.topic_score_of(name) {
-                self.scores.set_topic_params(topic, params.clone());
+            if let Some(params) = self.topic_params(name).cloned() {
+                self.scores.set_topic_params(topic, params);
             }
         }
         topic

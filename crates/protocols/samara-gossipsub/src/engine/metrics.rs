@@ -29,6 +29,10 @@ samara_engine::names! {
         MessageFromSelf = "message_from_self",
         /// A message that violates the signature policy or has an invalid signature.
         MessageSignature = "message_signature",
+        /// A message whose payload the transform of the application refused.
+        MessageTransform = "message_transform",
+        /// A message from a blacklisted peer, or with a blacklisted author.
+        MessageBlacklisted = "message_blacklisted",
         /// A message that the application ignored.
         MessageIgnored = "message_ignored",
         /// A message that the application rejected.

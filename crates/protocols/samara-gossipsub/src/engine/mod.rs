@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
+use samara_engine::config::check;
 use samara_engine::outbox::Lost;
 use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Context, Engine, Input, Outbox, PeerId, PeerIdentity, Time, TimerToken};
@@ -39,6 +40,7 @@ use crate::cache::{MessageCache, SeenCache};
 use crate::config::{Config, ConfigError, Lanes, MeshRules};
 use crate::memory::{Backoffs, Promises, PrunedPeers};
 use crate::rpc::{Control, IHave, RpcFrame, Topic};
+use crate::score::TopicScoreParams;
 use crate::score::{PeerScores, ScoreBreakdown};
 
 use gossip::Unwanted;
@@ -99,6 +101,10 @@ pub struct GossipSub {
     /// Control messages that leave together at the end of a heartbeat.
     outgoing: BTreeMap<PeerId, Control>,
     direct: BTreeSet<PeerIdentity>,
+    /// Peers whose messages the application refuses.
+    blacklist: BTreeSet<PeerIdentity>,
+    /// Parameters of scores that replace those of the configuration.
+    topic_scores: BTreeMap<Topic, TopicScoreParams>,
     observers: BTreeSet<PeerIdentity>,
     report_to: BTreeSet<PeerIdentity>,
     /// Peers that peer exchange is dialling.
@@ -147,6 +153,8 @@ impl GossipSub {
             pulls: spread::Pulls::default(),
             outgoing: BTreeMap::new(),
             direct: config.direct_peers.iter().cloned().collect(),
+            blacklist: BTreeSet::new(),
+            topic_scores: BTreeMap::new(),
             observers: config.observers.iter().cloned().collect(),
             report_to: config.report_to.iter().cloned().collect(),
             dialling: BTreeSet::new(),
@@ -182,6 +190,17 @@ impl GossipSub {
     /// Returns true if a topic is joined.
     pub fn is_subscribed(&self, topic: &Topic) -> bool {
         self.topics.find(topic).is_some_and(|topic| self.topics.get(topic).joined)
+    }
+
+    /// Returns the topics that a peer has joined, of those that this node remembers.
+    pub fn topics_of(&self, peer: PeerId) -> Vec<&Topic> {
+        let topics = self.peers.get(peer).map_or(&[][..], |peer| &peer.topics);
+        topics.iter().map(|topic| &self.topics.get(*topic).name).collect()
+    }
+
+    /// Returns what the link to a peer speaks; `None` without a link.
+    pub fn protocol_of(&self, peer: PeerId) -> Option<Protocol> {
+        self.peers.get(peer).map(|peer| peer.protocol)
     }
 
     /// Returns the mesh of a topic, sorted; empty if the topic is not joined.
@@ -334,6 +353,25 @@ impl GossipSub {
     /// ([`Config::heartbeat_spread`]). Has an effect only before [`Input::Start`].
     pub fn set_heartbeat_offset(&mut self, offset: Duration) {
         self.heartbeat_offset = Some(offset);
+    }
+
+    /// Sets the parameters with which a topic counts in scores, in place of those of the configuration.
+    ///
+    /// # Errors
+    /// Scores are off ([`Config::peer_score`]), or a value is out of range.
+    pub fn set_topic_params(&mut self, topic: &Topic, params: TopicScoreParams) -> Result<(), ConfigError> {
+        check(self.config.peer_score.is_some(), "peer_score", "no scores", "scores, in which topics count")?;
+        params.check("topic_score")?;
+        if let Some(known) = self.topics.find(topic).filter(|known| self.topics.get(*known).local) {
+            self.scores.set_topic_params(known, params.clone());
+        }
+        self.topic_scores.insert(topic.clone(), params);
+        Ok(())
+    }
+
+    /// Returns the parameters with which a topic counts in scores.
+    pub fn topic_params(&self, topic: &Topic) -> Option<&TopicScoreParams> {
+        self.topic_scores.get(topic).or_else(|| self.config.topic_score_of(topic))
     }
 
     /// Sets the application's score of a peer (P5).

@@ -4,15 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::{Owe, Schedule};
-use samara_engine::{MessageKey, PeerId};
+use samara_engine::{MessageKey, NodeRng, PeerId};
 use smallvec::SmallVec;
 
 use super::gossip::Incoming;
 use super::spread::Split;
 use super::tables::TopicIdx;
 use super::{BatchReceipt, Cx, Event, GossipSub, PublishError, Receipt, SELF, deadline};
+use crate::config::Author;
 use crate::rpc::{Message, MessageId, RpcFrame, Topic};
 use crate::signature;
+
+/// Returns a random identity, in the form of the shortest ones of libp2p (multihash `identity` of 32
+/// bytes), and a random sequence number.
+fn random_author(rng: &mut NodeRng) -> (Bytes, u64) {
+    let mut author = vec![0, 32];
+    author.extend((0..4).flat_map(|_| rng.next_u64().to_be_bytes()));
+    (author.into(), rng.next_u64())
+}
 
 /// A message that is ready to be put into the outbox.
 struct Prepared {
@@ -20,6 +29,8 @@ struct Prepared {
     id: MessageId,
     topic: TopicIdx,
     message: Arc<Message>,
+    /// The message that the application sees.
+    read: Arc<Message>,
     peers: Vec<PeerId>,
     split: Split,
 }
@@ -34,7 +45,7 @@ impl GossipSub {
     /// # Errors
     /// The message cannot be published. The call then has no effect.
     pub fn publish(&mut self, topic: &Topic, data: Bytes, cx: &mut Cx<'_>) -> Result<Receipt, PublishError> {
-        let message = self.compose(topic, data)?;
+        let message = self.compose(topic, data, cx)?;
         self.publish_message(message, cx)
     }
 
@@ -61,7 +72,8 @@ impl GossipSub {
         schedule: &Schedule,
         cx: &mut Cx<'_>,
     ) -> BatchReceipt {
-        let messages: Vec<_> = messages.into_iter().map(|(topic, data)| self.compose(&topic, data)).collect();
+        let messages: Vec<_> =
+            messages.into_iter().map(|(topic, data)| self.compose(&topic, data, cx)).collect();
         BatchReceipt { messages: self.publish_all(messages, schedule, cx) }
     }
 
@@ -76,14 +88,27 @@ impl GossipSub {
     }
 
     /// Builds a message with the fields that the configuration requires.
-    fn compose(&mut self, topic: &Topic, data: Bytes) -> Result<Arc<Message>, PublishError> {
+    fn compose(&mut self, topic: &Topic, data: Bytes, cx: &mut Cx<'_>) -> Result<Arc<Message>, PublishError> {
+        let data = match &self.config.transform {
+            Some(transform) => transform.outbound(topic, &data).map_err(PublishError::Transform)?,
+            None => data,
+        };
         let authenticity = &self.config.authenticity;
-        if !authenticity.author && !authenticity.policy.signs() {
-            return Ok(Arc::new(Message::new(topic.clone(), data)));
-        }
-        let author = Bytes::copy_from_slice(self.identity.as_bytes());
-        let mut message = Message::with_author(topic.clone(), data, author, self.next_seqno);
-        self.next_seqno = self.next_seqno.wrapping_add(1);
+        let mut message = match authenticity.author {
+            Author::Absent if !authenticity.policy.signs() => {
+                return Ok(Arc::new(Message::new(topic.clone(), data)));
+            }
+            Author::Random => {
+                let (author, seqno) = random_author(cx.rng());
+                Message::with_author(topic.clone(), data, author, seqno)
+            }
+            Author::Absent | Author::Own => {
+                let author = Bytes::copy_from_slice(self.identity.as_bytes());
+                let seqno = self.next_seqno;
+                self.next_seqno = seqno.wrapping_add(1);
+                Message::with_author(topic.clone(), data, author, seqno)
+            }
+        };
         if authenticity.policy.signs() {
             let signer = authenticity
                 .signer
@@ -132,9 +157,9 @@ impl GossipSub {
             self.announce_rest(own.topic, &own.id, std::mem::take(&mut own.split), true, cx);
         }
         if self.config.deliver_own {
-            for Prepared { key, id, topic, message, .. } in prepared {
+            for Prepared { key, id, topic, read, .. } in prepared {
                 let topic = self.topics.get(topic).name.clone();
-                cx.emit(Event::Message { id, key, topic, message, from: None });
+                cx.emit(Event::Message { id, key, topic, message: read, from: None });
             }
         }
         receipts
@@ -161,7 +186,9 @@ impl GossipSub {
         let name = message.topic.clone().ok_or(PublishError::NoTopic)?;
         let config = Arc::clone(&self.config);
         let allowed = config.max_message_bytes_of(&name);
-        let found = message.data.len();
+        // What other nodes read from it decides its id.
+        let read = config.read(&name, &message).map_err(PublishError::Transform)?;
+        let found = message.data.len().max(read.data.len());
         if found > allowed {
             return Err(PublishError::TooLong { topic: name, found, allowed });
         }
@@ -169,7 +196,7 @@ impl GossipSub {
         let policy = config.authenticity.policy;
         policy.check_fields(&message).map_err(|error| PublishError::Signature(error.to_string()))?;
         let now = cx.now();
-        let id = config.message_id_of(&name).id(&message);
+        let id = config.message_id_of(&name).id(&read);
         let (key, is_new) = self.seen.observe(now, &id);
         if !is_new {
             return Err(PublishError::Duplicate(id));
@@ -186,7 +213,7 @@ impl GossipSub {
         self.metrics.messages_published += 1;
         self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());
         self.metrics.published_copies += peers.len() as u64;
-        Ok(Prepared { key, id, topic, message, peers, split })
+        Ok(Prepared { key, id, topic, message, read, peers, split })
     }
 
     /// Returns the peers to which a message of this node goes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use samara_engine::outbox::Owe;
-use samara_engine::{Frame, MessageKey, PeerId, PeerKeyed, Time};
+use samara_engine::{Frame, MessageKey, PeerId, PeerIdentity, PeerKeyed, Time};
 use smallvec::SmallVec;
 
 use super::gossip::Incoming;
@@ -22,14 +22,43 @@ pub(super) struct Arrival {
     pub(super) id: MessageId,
     pub(super) topic: TopicIdx,
     pub(super) from: PeerId,
+    /// The message as on the wire, which peers receive.
     pub(super) message: Arc<Message>,
+    /// The message that the application sees: the same without a transform.
+    pub(super) read: Arc<Message>,
     /// The frame of the message, if it contained nothing else: it is forwarded unchanged.
     pub(super) frame: Option<RpcFrame>,
     /// The peers that had announced it, with one request at a time.
     pub(super) announcers: SmallVec<[PeerId; 4]>,
 }
 
+impl Arrival {
+    /// The bytes of its payload in memory: twice if a transform changes it.
+    fn bytes(&self) -> usize {
+        let own = if Arc::ptr_eq(&self.message, &self.read) { 0 } else { self.read.data.len() };
+        self.message.data.len() + own
+    }
+}
+
 impl GossipSub {
+    /// Drops messages that a peer sends or that it has written, from now on. Its links, and what it asks
+    /// for, stay as they are: to end a connection is the driver's part.
+    pub fn blacklist_peer(&mut self, identity: PeerIdentity) {
+        self.blacklist.insert(identity);
+    }
+
+    /// Accepts messages of a peer again. Returns false if it was not blacklisted.
+    pub fn remove_blacklisted_peer(&mut self, identity: &PeerIdentity) -> bool {
+        self.blacklist.remove(identity)
+    }
+
+    fn is_blacklisted(&self, from: PeerId, message: &Message) -> bool {
+        let is_listed = |identity: &PeerIdentity| self.blacklist.contains(identity);
+        !self.blacklist.is_empty()
+            && (self.peers.get(from).is_some_and(|peer| is_listed(&peer.info.identity))
+                || message.from.as_deref().is_some_and(|author| is_listed(&PeerIdentity::new(author))))
+    }
+
     /// Handles an RPC: first subscriptions, then messages, then control, as go-libp2p-pubsub does.
     pub(super) fn receive(&mut self, from: PeerId, frame: &RpcFrame, cx: &mut Cx<'_>) {
         self.metrics.rpcs_received += 1;
@@ -139,6 +168,9 @@ impl GossipSub {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Arrival>, Ignored> {
         let now = cx.now();
+        if self.is_blacklisted(from, message) {
+            return Err(Ignored::MessageBlacklisted);
+        }
         let config = &self.config;
         let name = message.topic.as_ref().ok_or(Ignored::MessageWithoutTopic)?;
         let topic = self.topics.find(name).ok_or(Ignored::MessageNotSubscribed)?;
@@ -156,8 +188,16 @@ impl GossipSub {
             self.scores.reject_malformed(from, topic);
             return Err(Ignored::MessageSignature);
         }
+        let read = match config.read(name, message) {
+            Ok(read) if read.data.len() <= len_max => read,
+            unread => {
+                self.scores.reject_malformed(from, topic);
+                let cause = if unread.is_ok() { Ignored::MessageTooLong } else { Ignored::MessageTransform };
+                return Err(cause);
+            }
+        };
         let id_fn = if special { config.message_id_of(name) } else { &config.message_id };
-        let id = id_fn.id(message);
+        let id = id_fn.id(&read);
         if let Some(key) = self.seen.get(now, &id) {
             if config.seen_strategy == SeenStrategy::LastSeen {
                 self.seen.observe(now, &id);
@@ -187,7 +227,16 @@ impl GossipSub {
         self.promises.fulfil(&id);
         let announcers = self.note_arrival(from, &id, cx);
         self.scores.validate_message(now, key);
-        Ok(Some(Arrival { key, id, topic, from, message: Arc::clone(message), frame: None, announcers }))
+        Ok(Some(Arrival {
+            key,
+            id,
+            topic,
+            from,
+            message: Arc::clone(message),
+            read,
+            frame: None,
+            announcers,
+        }))
     }
 
     /// Receives a message with this node as its author that it does not know. A message of the node
@@ -231,7 +280,7 @@ impl GossipSub {
 
     /// Delivers and forwards a valid message. `holders` sent a copy of it in the meantime.
     pub(super) fn accept(&mut self, arrival: Arrival, holders: &[PeerId], cx: &mut Cx<'_>) {
-        let Arrival { key, id, topic, from, message, frame, announcers } = arrival;
+        let Arrival { key, id, topic, from, message, read, frame, announcers } = arrival;
         let now = cx.now();
         self.metrics.messages_delivered += 1;
         self.scores.deliver_message(now, from, topic, key);
@@ -267,7 +316,7 @@ impl GossipSub {
         }
         self.announce_rest(topic, &id, split, false, cx);
         let name = self.topics.get(topic).name.clone();
-        cx.emit(Event::Message { id, key, topic: name, message, from: Some(from) });
+        cx.emit(Event::Message { id, key, topic: name, message: read, from: Some(from) });
     }
 
     /// Drops a message that is invalid, ignored, or without a verdict.
@@ -295,7 +344,8 @@ impl GossipSub {
             let fields = self.config.authenticity.policy.check_fields(message);
             let signature = fields.err().unwrap_or(SignatureError::InvalidSignature);
             let signature = (cause == Ignored::MessageSignature).then_some(signature);
-            let id = self.config.message_id_of(&topic).id(message);
+            let read = self.config.read(&topic, message);
+            let id = self.config.message_id_of(&topic).id(read.as_ref().unwrap_or(message));
             Trace::Dropped { id, topic, from, cause, signature }
         });
     }
@@ -337,14 +387,14 @@ impl PendingValidations {
 
     fn insert(&mut self, now: Time, arrival: Arrival) {
         let id = arrival.id.clone();
-        self.bytes += arrival.message.data.len();
+        self.bytes += arrival.bytes();
         self.queue.push_back((now, id.clone()));
         self.by_id.insert(id, Box::new(Pending { arrival, since: now, holders: SmallVec::new() }));
     }
 
     fn take(&mut self, id: &MessageId) -> Option<Box<Pending>> {
         let pending = self.by_id.remove(id)?;
-        self.bytes -= pending.arrival.message.data.len();
+        self.bytes -= pending.arrival.bytes();
         self.skip_decided();
         Some(pending)
     }
@@ -378,7 +428,7 @@ impl GossipSub {
     pub(super) fn validate(&mut self, arrival: Arrival, cx: &mut Cx<'_>) {
         let state = self.topics.get(arrival.topic);
         let verdict = self.validator_of(arrival.topic).map_or(Verdict::Accept, |validator| {
-            validator.validate(arrival.from, &state.name, &arrival.message)
+            validator.validate(arrival.from, &state.name, &arrival.read)
         });
         let acceptance = match verdict {
             Verdict::Accept => Acceptance::Accept,
@@ -389,7 +439,7 @@ impl GossipSub {
                     id: arrival.id.clone(),
                     key: arrival.key,
                     topic: state.name.clone(),
-                    message: arrival.message.clone(),
+                    message: arrival.read.clone(),
                     from: arrival.from,
                 });
                 self.pending.insert(cx.now(), arrival);

@@ -12,6 +12,7 @@ mod flood_publish;
 mod floodsub;
 mod gossip;
 mod graft_prune;
+mod hooks;
 mod idontwant;
 mod limits;
 mod network;

@@ -98,12 +98,12 @@ impl Gossip for samara_libp2p::Behaviour {
             options.uplink = None;
         }
         let mut gossip = Self::new(key, config, options)?;
-        gossip.subscribe(&Topic::new("t"));
+        gossip.subscribe(&Topic::new("t"))?;
         Ok(gossip)
     }
 
     fn publish(&mut self, data: Vec<u8>) -> Anyhow<()> {
-        Self::publish(self, &Topic::new("t"), data)?;
+        Self::publish(self, Topic::new("t"), data)?;
         Ok(())
     }
 

@@ -8,7 +8,8 @@ mod story;
 mod tests;
 mod uplink;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -30,9 +31,10 @@ use samara_engine::{Driver, Frame, Input, LinkRequest, MessageKey, NodeRng, Outb
 use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::partial::Content;
 use samara_gossipsub::rpc::{MessageId, RpcFrame, Topic};
+use samara_gossipsub::score::TopicScoreParams;
 use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{
-    Acceptance, BatchReceipt, Config, GossipSub, ProvideError, PublishError, Receipt, WithGossipSub,
+    Acceptance, BatchReceipt, Config, GossipSub, Protocol, ProvideError, PublishError, Receipt, WithGossipSub,
 };
 
 use crate::event::{Event, LinkEvent, Options, Sizes, Traffic};
@@ -81,6 +83,16 @@ pub struct Behaviour<A: WithGossipSub = GossipSub, T = Event> {
     traffic: Traffic,
     timer: Delay,
     timer_at: Option<Instant>,
+    #[cfg(feature = "metrics")]
+    pub(crate) export: Option<crate::metrics::Export>,
+}
+
+/// The reason why a topic was not joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscriptionError {
+    /// The filter of the configuration excludes the topic, so that no peer would count as subscribed.
+    #[error("the filter of subscriptions does not allow the topic {0:?}")]
+    NotAllowed(Topic),
 }
 
 /// Maximum number of recommended peers whose addresses are kept.
@@ -111,23 +123,33 @@ impl Behaviour {
         Ok(Self::around(driver, Arc::new(Libp2pTerms), options, Self::translate))
     }
 
-    /// Joins a topic.
-    pub fn subscribe(&mut self, topic: &Topic) {
-        self.call(|engine, cx| engine.subscribe(topic, cx));
-    }
-
-    /// Leaves a topic.
-    pub fn unsubscribe(&mut self, topic: &Topic) {
-        self.call(|engine, cx| engine.unsubscribe(topic, cx));
-    }
-
-    /// Publishes one message.
+    /// Joins a topic. Returns false if it was already joined.
     ///
     /// # Errors
-    /// The message is not new, is too long, or cannot be signed.
-    pub fn publish(&mut self, topic: &Topic, data: impl Into<Bytes>) -> Result<Receipt, PublishError> {
+    /// The filter of the configuration excludes the topic.
+    pub fn subscribe(&mut self, topic: &Topic) -> Result<bool, SubscriptionError> {
+        if !self.engine().config().subscriptions.filter.allows(topic) {
+            return Err(SubscriptionError::NotAllowed(topic.clone()));
+        }
+        Ok(self.call(|engine, cx| engine.subscribe(topic, cx)))
+    }
+
+    /// Leaves a topic. Returns false if it was not joined.
+    pub fn unsubscribe(&mut self, topic: &Topic) -> bool {
+        self.call(|engine, cx| engine.unsubscribe(topic, cx))
+    }
+
+    /// Publishes one message. A topic without known subscribers is no error: [`Receipt::peers`] is 0.
+    ///
+    /// # Errors
+    /// The message is not new, is too long, or cannot be signed or transformed.
+    pub fn publish(
+        &mut self,
+        topic: impl Borrow<Topic>,
+        data: impl Into<Bytes>,
+    ) -> Result<Receipt, PublishError> {
         let data = data.into();
-        self.call(|engine, cx| engine.publish(topic, data, cx))
+        self.call(|engine, cx| engine.publish(topic.borrow(), data, cx))
     }
 
     /// Publishes several messages together, in the order of a schedule.
@@ -139,9 +161,10 @@ impl Behaviour {
         self.call(|engine, cx| engine.publish_batch(messages, schedule, cx))
     }
 
-    /// Reports the verdict on a message of [`Event::NeedsValidation`].
-    pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance) {
-        self.call(|engine, cx| engine.report_validation(id, acceptance, cx));
+    /// Reports the verdict on a message of [`Event::NeedsValidation`]. Returns false if no such message
+    /// waits: it has its verdict, or its time is over.
+    pub fn report_validation(&mut self, id: &MessageId, acceptance: Acceptance) -> bool {
+        self.call(|engine, cx| engine.report_validation(id, acceptance, cx))
     }
 
     /// Adds the parts that the application has to a group, and requests the others if the configuration
@@ -153,15 +176,80 @@ impl Behaviour {
         self.call(|engine, cx| engine.provide(topic, group, content, cx))
     }
 
-    /// Reports the verdict on [`Event::Parts`].
-    pub fn report_parts(&mut self, ticket: u64, acceptance: Acceptance) {
-        self.call(|engine, cx| engine.report_parts(ticket, acceptance, cx));
+    /// Reports the verdict on [`Event::Parts`]. Returns false if no such parts wait.
+    pub fn report_parts(&mut self, ticket: u64, acceptance: Acceptance) -> bool {
+        self.call(|engine, cx| engine.report_parts(ticket, acceptance, cx))
     }
 
-    /// Keeps a link to a peer, and sends it every message. The swarm must know its address.
-    pub fn add_direct_peer(&mut self, peer: &PeerId) {
+    /// Keeps a link to a peer, and sends it every message ("explicit peering agreement", specification
+    /// v1.1). The swarm must know its address, and the peer must do the same.
+    pub fn add_explicit_peer(&mut self, peer: &PeerId) {
         let identity = self.terms.identity(peer);
         self.call(|engine, cx| engine.add_direct_peer(identity, cx));
+    }
+
+    /// Treats an explicit peer like others again. Its link stays open.
+    pub fn remove_explicit_peer(&mut self, peer: &PeerId) {
+        let identity = self.terms.identity(peer);
+        self.call(|engine, cx| engine.remove_direct_peer(&identity, cx));
+    }
+
+    /// Drops messages that a peer sends or that it has written, from now on. Its connections stay open;
+    /// a behaviour such as `libp2p-allow-block-list` closes them.
+    pub fn blacklist_peer(&mut self, peer: &PeerId) {
+        let identity = self.terms.identity(peer);
+        self.call(|engine, _| engine.blacklist_peer(identity));
+    }
+
+    /// Accepts messages of a peer again. Returns false if it was not blacklisted.
+    pub fn remove_blacklisted_peer(&mut self, peer: &PeerId) -> bool {
+        let identity = self.terms.identity(peer);
+        self.call(|engine, _| engine.remove_blacklisted_peer(&identity))
+    }
+
+    /// Sets the application's score of a peer (P5). Returns false if there is no link to it or scores are
+    /// off.
+    pub fn set_application_score(&mut self, peer: &PeerId, score: f64) -> bool {
+        let Some(handle) = self.handle(peer) else { return false };
+        self.call(|engine, _| engine.set_app_score(handle, score));
+        self.engine().config().peer_score.is_some()
+    }
+
+    /// Sets the parameters with which a topic counts in scores, in place of those of the configuration.
+    ///
+    /// # Errors
+    /// Scores are off, or a value is out of range.
+    pub fn set_topic_params(&mut self, topic: &Topic, params: TopicScoreParams) -> Result<(), ConfigError> {
+        self.call(|engine, _| engine.set_topic_params(topic, params))
+    }
+
+    /// Returns the parameters with which a topic counts in scores.
+    pub fn topic_params(&self, topic: &Topic) -> Option<&TopicScoreParams> {
+        self.engine().topic_params(topic)
+    }
+
+    /// Returns the score of a peer; `None` if there is no link to it or scores are off.
+    pub fn peer_score(&self, peer: &PeerId) -> Option<f64> {
+        let handle = self.handle(peer).filter(|_| self.engine().config().peer_score.is_some())?;
+        Some(self.engine().peer_score(handle))
+    }
+
+    /// Returns the joined topics.
+    pub fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.engine().subscriptions()
+    }
+
+    /// Returns the peers with a link, each with the topics that it has joined.
+    pub fn all_peers(&self) -> impl Iterator<Item = (PeerId, Vec<&Topic>)> {
+        let engine = self.engine();
+        engine.peers().iter().filter_map(|handle| Some((self.peer_id(*handle)?, engine.topics_of(*handle))))
+    }
+
+    /// Returns the protocol of the link to each peer, as the engine distinguishes them.
+    pub fn peer_protocols(&self) -> impl Iterator<Item = (PeerId, Protocol)> {
+        let engine = self.engine();
+        let protocol = |handle: &Handle| Some((self.peer_id(*handle)?, engine.protocol_of(*handle)?));
+        engine.peers().iter().filter_map(protocol)
     }
 
     /// Sets the signed record of a peer with a link, which identify provides
@@ -174,6 +262,11 @@ impl Behaviour {
         let record = record.clone().into_protobuf_encoding();
         self.call(|engine, _| engine.set_signed_record(handle, record.into()));
         true
+    }
+
+    /// Returns the members of all meshes, each once.
+    pub fn all_mesh_peers(&self) -> BTreeSet<PeerId> {
+        self.topics().flat_map(|topic| self.mesh_peers(topic)).collect()
     }
 
     /// Returns the members of a topic's mesh.
@@ -265,6 +358,8 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
             traffic: Traffic::default(),
             timer: Delay::new(std::time::Duration::ZERO),
             timer_at: None,
+            #[cfg(feature = "metrics")]
+            export: None,
         }
     }
 
@@ -275,7 +370,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     }
 
     /// Calls a method of the GossipSub engine.
-    fn gossip<R>(
+    pub(crate) fn gossip<R>(
         &mut self,
         call: impl FnOnce(&mut GossipSub, &mut samara_engine::Context<'_, RpcFrame, samara_gossipsub::Event>) -> R,
     ) -> R {
@@ -509,6 +604,8 @@ where
         self.driver.fire_timers();
         self.read_meters();
         self.after_call();
+        #[cfg(feature = "metrics")]
+        self.export_metrics();
         if let Some(action) = self.actions.pop_front() {
             return Poll::Ready(action);
         }

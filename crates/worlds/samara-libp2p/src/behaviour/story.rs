@@ -45,7 +45,7 @@ impl Story {
         config.peer_score = Some(score);
         let mut node = Behaviour::new(&Keypair::generate_ed25519(), config, Options::default()).unwrap();
         let topic = Topic::new("t");
-        node.subscribe(&topic);
+        node.subscribe(&topic).unwrap();
         let (wires, arrived) = Default::default();
         Self { node, peer: PeerId::random(), wires, next: 0, topic, arrived }
     }
@@ -198,7 +198,7 @@ impl Story {
             .peers
             .get(&self.peer)
             .is_some_and(|peer| peer.connections.iter().any(|connection| connection.writable));
-        self.node.publish(&self.topic.clone(), data.clone()).unwrap();
+        self.node.publish(&self.topic, data.clone()).unwrap();
         self.settle();
         let copies = self.arrived.get(&data).copied().unwrap_or(0);
         assert!(copies <= 1, "a message arrived over two streams");

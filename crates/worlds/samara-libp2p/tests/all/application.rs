@@ -94,8 +94,8 @@ async fn direct_peers_are_redialled_and_get_messages_outside_meshes() {
     config.direct_connect_ticks = 7;
     let mut other = ours(config, options()).await;
     let (us, them) = (our.peer, other.peer);
-    our.with(move |behaviour| behaviour.add_direct_peer(&them)).await;
-    other.with(move |behaviour| behaviour.add_direct_peer(&us)).await;
+    our.with(move |behaviour| behaviour.add_explicit_peer(&them)).await;
+    other.with(move |behaviour| behaviour.add_explicit_peer(&us)).await;
     our.subscribe("t");
     other.subscribe("t");
     // This is the first address that any node knows; identify remembers it.

@@ -6,6 +6,7 @@ mod backoff;
 mod common;
 mod crowds;
 mod delivery;
+mod drop_in;
 mod extensions;
 mod go;
 #[path = "../../../../../interop/go.rs"]

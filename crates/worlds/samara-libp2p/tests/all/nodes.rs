@@ -7,6 +7,7 @@ use libp2p::core::Transport as _;
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::upgrade::Version;
 use libp2p::futures::StreamExt;
+use libp2p::gossipsub::DataTransform;
 use libp2p::identity::Keypair;
 use libp2p::swarm::dial_opts::DialOpts;
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
@@ -148,10 +149,14 @@ fn from_any_port(address: Multiaddr) -> DialOpts {
 fn handle_command(behaviour: &mut Behaviour, command: Command) {
     match command {
         Command::Dial(_) | Command::Disconnect(_) => unreachable!("the swarm handles this command"),
-        Command::Subscribe(topic) => behaviour.subscribe(&Topic::new(&topic)),
-        Command::Unsubscribe(topic) => behaviour.unsubscribe(&Topic::new(&topic)),
+        Command::Subscribe(topic) => {
+            behaviour.subscribe(&Topic::new(&topic)).expect("subscribed");
+        }
+        Command::Unsubscribe(topic) => {
+            behaviour.unsubscribe(&Topic::new(&topic));
+        }
         Command::Publish(topic, data) => {
-            behaviour.publish(&Topic::new(&topic), data).expect("published");
+            behaviour.publish(Topic::new(&topic), data).expect("published");
         }
         Command::With(call) => call(behaviour),
         Command::Release => unreachable!("only peers in separate processes hold messages back"),
@@ -191,8 +196,7 @@ pub(crate) async fn theirs(config: gossipsub::Config, signed: bool) -> Node {
 
 /// Starts a node of rust-libp2p's gossipsub.
 pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config, signed: bool) -> Node {
-    let key = Keypair::generate_ed25519();
-    let mut swarm = swarm(key, |key| {
+    theirs_by(transport, |key| {
         let authenticity = if signed {
             gossipsub::MessageAuthenticity::Signed(key.clone())
         } else {
@@ -200,7 +204,16 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
         };
         gossipsub::Behaviour::<gossipsub::IdentityTransform>::new(authenticity, config)
             .expect("the configuration")
-    });
+    })
+    .await
+}
+
+/// Starts a node with this behaviour of rust-libp2p's gossipsub.
+pub(crate) async fn theirs_by<D: DataTransform + Send + 'static>(
+    transport: Transport,
+    behaviour: impl FnOnce(&Keypair) -> gossipsub::Behaviour<D>,
+) -> Node {
+    let mut swarm = swarm(Keypair::generate_ed25519(), behaviour);
     let address = listen(&mut swarm, transport).await;
     let peer = *swarm.local_peer_id();
     let (commands, mut inbox) = mpsc::unbounded_channel();
@@ -235,7 +248,10 @@ pub(crate) async fn theirs_over(transport: Transport, config: gossipsub::Config,
     Node { peer, key: None, address, commands, observed, joined: HashSet::new() }
 }
 
-fn handle_their_command(behaviour: &mut gossipsub::Behaviour, command: Command) {
+fn handle_their_command<D: DataTransform + Send + 'static>(
+    behaviour: &mut gossipsub::Behaviour<D>,
+    command: Command,
+) {
     match command {
         Command::Dial(_) | Command::Disconnect(_) => unreachable!("the swarm handles this command"),
         Command::Subscribe(topic) => {

@@ -53,7 +53,7 @@ impl Node {
         config.flood_publish = true;
         config.peer_score = None;
         let mut behaviour = Behaviour::new(&Keypair::generate_ed25519(), config, options).unwrap();
-        behaviour.subscribe(&Topic::new("t"));
+        behaviour.subscribe(&Topic::new("t")).unwrap();
         Self { behaviour, links: Vec::new() }
     }
 
@@ -107,7 +107,7 @@ impl Node {
     fn publish(&mut self, count: u8) {
         for number in 0..count {
             let data = vec![number; FRAME_BYTES as usize];
-            self.behaviour.publish(&Topic::new("t"), data).unwrap();
+            self.behaviour.publish(Topic::new("t"), data).unwrap();
         }
         self.settle();
     }
@@ -171,7 +171,7 @@ fn copies_wait_for_the_limit_and_urgent_frames_do_not() {
 
     // Every peer learns of another topic meanwhile.
     let before: Vec<usize> = node.links.iter().map(|link| link.subscriptions).collect();
-    node.behaviour.subscribe(&Topic::new("other"));
+    node.behaviour.subscribe(&Topic::new("other")).unwrap();
     node.settle();
     for (link, before) in node.links.iter().zip(before) {
         assert_eq!(link.subscriptions, before + 1);
