@@ -11,6 +11,7 @@
 
 mod baselines;
 mod files;
+mod groups;
 mod mconn;
 mod mix;
 mod net;
@@ -96,6 +97,7 @@ const TARGETS: &[Target] = &[
     Target { name: "federation-letter", check: wire::letter, seeds: wire::letter_seeds },
     Target { name: "ring-stream", check: ring::stream, seeds: ring::stream_seeds },
     Target { name: "ring-handshake", check: ring::handshake, seeds: ring::handshake_seeds },
+    Target { name: "group-files", check: groups::files, seeds: groups::files_seeds },
     Target { name: "mconn-handshake", check: mconn::handshake, seeds: mconn::handshake_seeds },
     Target { name: "mconn-packets", check: mconn::packets, seeds: mconn::packets_seeds },
     Target { name: "mconn-frames", check: mconn::frames, seeds: mconn::frames_seeds },

@@ -13,6 +13,7 @@ use samara_lab::torture::Span;
 use samara_scenario::{Loaded, Overrides, load_with};
 
 use crate::export::Export;
+use crate::group::GroupVerb;
 use crate::sweep::{PointOptions, SweepOptions};
 
 /// The first line of help texts in a build without sockets.
@@ -26,7 +27,7 @@ macro_rules! without_net {
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about)]
-#[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node` and `samara testbed`")))]
+#[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`, `samara group` and `samara testbed`")))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -110,6 +111,10 @@ pub(crate) enum Verb {
         #[arg(long)]
         end_with_stdin: bool,
     },
+    /// Send a file to all members of a group, or receive one.
+    #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara group`")))]
+    #[command(subcommand)]
+    Group(GroupVerb),
     /// Run a scenario on real hosts, each a separate process, over emulated links.
     ///
     /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can

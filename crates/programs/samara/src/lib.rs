@@ -7,6 +7,7 @@ mod args;
 mod dashboard;
 mod distributed;
 mod export;
+mod group;
 mod live;
 mod origin;
 #[cfg(feature = "net")]
@@ -123,7 +124,7 @@ fn commands() -> clap::Command {
         return commands;
     }
     let hide = |command: clap::Command| command.hide(true);
-    let sockets = ["node", "testbed", "host-check"].into_iter().filter(|_| !cfg!(feature = "net"));
+    let sockets = ["node", "group", "testbed", "host-check"].into_iter().filter(|_| !cfg!(feature = "net"));
     let commands = sockets.chain(["sources"]).fold(commands, |all, name| all.mut_subcommand(name, hide));
     let commands = commands.mut_subcommand("export", |export| match cfg!(feature = "net") {
         true => export,
@@ -252,8 +253,10 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         }
         #[cfg(feature = "net")]
         Verb::HostCheck(options) => real::host_check(&options),
+        #[cfg(feature = "net")]
+        Verb::Group(verb) => group::run(verb),
         #[cfg(not(feature = "net"))]
-        Verb::Node { .. } | Verb::Testbed(_) | Verb::HostCheck(_) => without_sockets(),
+        Verb::Node { .. } | Verb::Group(_) | Verb::Testbed(_) | Verb::HostCheck(_) => without_sockets(),
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),

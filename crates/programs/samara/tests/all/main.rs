@@ -12,6 +12,8 @@ mod export_trace;
 #[cfg(all(feature = "net", target_os = "linux"))]
 #[path = "../../../../../interop/go.rs"]
 mod go_program;
+#[cfg(feature = "net")]
+mod group;
 mod guides;
 mod list;
 #[cfg(all(feature = "net", unix))]

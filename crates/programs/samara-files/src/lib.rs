@@ -1,0 +1,85 @@
+//! Sends a file to all members of a group.
+//!
+//! The sender broadcasts pieces of the file in the group ([`samara_net::ring`]): each piece crosses
+//! each link of the ring once, whatever the number of receivers. Receivers say which ranges they miss,
+//! when they join and after each restart, so that a transfer continues where it ended, and a receiver
+//! that comes late gets what it has missed. A receiver verifies the whole file (BLAKE3) before it gives
+//! it its name.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `send` | the sender: who misses what, and the next piece |
+//! | `receive` | the receiver: offers, pieces, and the end |
+//! | `store` | a file that arrives: ranges on disk, and its verification |
+//! | `wire` | the messages between them |
+//! | `ranges` | sets of byte ranges |
+
+#![warn(missing_docs)]
+
+mod ranges;
+mod receive;
+mod send;
+mod store;
+mod wire;
+
+use std::io;
+use std::path::PathBuf;
+
+use samara_net::ring::{BroadcastError, Gone, StartError};
+
+pub use ranges::Ranges;
+pub use receive::{ReceiveOptions, Received, Receiving, receive};
+pub use send::{MemberState, SendOptions, Sending, Sent, send};
+pub use wire::{Control, FileId, Message, PIECE_BYTES, RANGES_MAX, UnreadableMessage};
+
+/// The reason why a transfer ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// A file or a directory cannot be used.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file or directory that the error is about.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The path of the sender names no plain file, or its name is not fit for other machines.
+    #[error("{}: {why}", path.display())]
+    Unfit {
+        /// The file or directory that the error is about.
+        path: PathBuf,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The file of the sender changed while it was sent.
+    #[error("{} changed while it was sent; send it again", path.display())]
+    Changed {
+        /// The file or directory that the error is about.
+        path: PathBuf,
+    },
+    /// The member did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The member ended.
+    #[error("the member of the group ended: {0}")]
+    Ended(String),
+}
+
+impl TransferError {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+}
+
+impl From<Gone> for TransferError {
+    fn from(error: Gone) -> Self {
+        Self::Ended(error.to_string())
+    }
+}
+
+impl From<BroadcastError> for TransferError {
+    fn from(error: BroadcastError) -> Self {
+        Self::Ended(error.to_string())
+    }
+}

@@ -1,0 +1,261 @@
+//! Files to groups over loopback: whole, late, again after a crash, refused and corrupt.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use samara_files::{
+    MemberState, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, TransferError, receive,
+    send,
+};
+use samara_net::ring::Options;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Timeout of every wait. A correct test never takes this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes per second of transfers in the middle of which something happens: they take some seconds.
+const RATE: f64 = 3e6;
+
+/// A fresh directory.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("files-{name}"));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+/// Writes a file that no compression or repetition hides errors in.
+fn write_file(path: &Path, bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let contents: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    })
+    .take(bytes)
+    .collect();
+    fs::write(path, &contents).expect("written");
+    contents
+}
+
+/// Returns a free address of loopback.
+fn free_address() -> SocketAddr {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    socket.local_addr().expect("an address")
+}
+
+fn sender(address: SocketAddr, path: &Path, members: usize) -> SendOptions {
+    let group = Options::new("files", address);
+    SendOptions { group, path: path.to_owned(), members, patience: PATIENCE, rate: None }
+}
+
+fn receiver(seed: SocketAddr, directory: &Path) -> ReceiveOptions {
+    let group = Options::new("files", "127.0.0.1:0".parse().expect("an address")).with_seeds([seed]);
+    ReceiveOptions {
+        group: group.require_seed(PATIENCE),
+        directory: directory.to_owned(),
+        overwrites: false,
+        keeps_on: false,
+        patience: PATIENCE,
+    }
+}
+
+type Task<T> = JoinHandle<Result<T, TransferError>>;
+
+fn start_send(options: SendOptions) -> Task<Sent> {
+    tokio::spawn(async move { send(options, &mut |_: &Sending| ()).await })
+}
+
+fn start_receive(options: ReceiveOptions) -> Task<Received> {
+    tokio::spawn(async move { receive(options, &mut |_: &Receiving| ()).await })
+}
+
+async fn end<T>(task: Task<T>) -> T {
+    timeout(2 * PATIENCE, task).await.expect("in time").expect("no panic").expect("no error")
+}
+
+fn assert_only(directory: &Path, name: &str, contents: &[u8]) {
+    let names: Vec<_> = fs::read_dir(directory)
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, [name], "nothing else is left");
+    assert!(fs::read(directory.join(name)).expect("readable") == contents, "the contents of {name} differ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_member_gets_the_file() {
+    for bytes in [0, 1, 128 << 10, (3 << 20) + 77] {
+        let base = directory(&format!("every-{bytes}"));
+        let file = base.join("file.bin");
+        let contents = write_file(&file, bytes);
+        let address = free_address();
+        let sending = start_send(sender(address, &file, 3));
+        let targets: Vec<PathBuf> = (0..3).map(|number| base.join(format!("to-{number}"))).collect();
+        let receiving: Vec<_> =
+            targets.iter().map(|target| start_receive(receiver(address, target))).collect();
+        for (task, target) in receiving.into_iter().zip(&targets) {
+            let received = end(task).await;
+            assert!(received.is_complete(), "{received:?}");
+            assert_eq!(received.files[0].bytes, bytes as u64);
+            assert_only(target, "file.bin", &contents);
+        }
+        let sent = end(sending).await;
+        assert!(sent.is_complete, "{sent:?}");
+        assert_eq!(sent.digest, Some(blake3::hash(&contents).to_hex().to_string()));
+        assert!(sent.last.members.values().all(|state| *state == MemberState::Done), "{sent:?}");
+        assert_eq!(sent.last.sent_bytes, bytes as u64, "each byte once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_late_gets_what_it_missed() {
+    let base = directory("late");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 8 << 20);
+    let address = free_address();
+    let (begun, mut begins) = tokio::sync::watch::channel(0);
+    let options = SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
+    let sending = tokio::spawn(async move {
+        send(options, &mut |report: &Sending| _ = begun.send(report.sent_bytes)).await
+    });
+    let first = start_receive(receiver(address, &base.join("first")));
+    let second = start_receive(receiver(address, &base.join("second")));
+    begins.wait_for(|sent| *sent > 1 << 20).await.expect("the sender begins");
+    let late = start_receive(receiver(address, &base.join("late")));
+    for (task, target) in [(first, "first"), (second, "second"), (late, "late")] {
+        assert!(end(task).await.is_complete());
+        assert_only(&base.join(target), "file.bin", &contents);
+    }
+    assert_eq!(end(sending).await.last.members.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_died_resumes() {
+    let base = directory("resume");
+    let (file, target) = (base.join("file.bin"), base.join("to"));
+    let contents = write_file(&file, 8 << 20);
+    let address = free_address();
+    let sending = start_send(SendOptions { rate: Some(RATE), ..sender(address, &file, 1) });
+    let options = receiver(address, &target);
+    let (wrote, mut writes) = tokio::sync::watch::channel(0);
+    let dying = tokio::spawn(async move {
+        receive(options, &mut |report: &Receiving| _ = wrote.send(report.bytes)).await
+    });
+    writes.wait_for(|bytes| *bytes > 1 << 20).await.expect("the receiver writes");
+    dying.abort();
+    let again = end(start_receive(receiver(address, &target))).await;
+    assert!(again.is_complete(), "{again:?}");
+    assert!(again.files[0].had_bytes > 1 << 20, "it kept what it had: {again:?}");
+    assert_only(&target, "file.bin", &contents);
+    assert!(end(sending).await.is_complete);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_there_is_not_sent_again() {
+    let base = directory("present");
+    let (file, target) = (base.join("file.bin"), base.join("to"));
+    let contents = write_file(&file, 1 << 20);
+    fs::create_dir(&target).expect("a directory");
+    fs::write(target.join("file.bin"), &contents).expect("written");
+    let address = free_address();
+    let sending = start_send(sender(address, &file, 1));
+    assert!(end(start_receive(receiver(address, &target))).await.is_complete());
+    let sent = end(sending).await;
+    assert_eq!((sent.is_complete, sent.last.sent_bytes), (true, 0));
+    assert_only(&target, "file.bin", &contents);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_contents_are_kept_unless_they_may_be_overwritten() {
+    for (name, other) in [("length", 5), ("contents", 1 << 20)] {
+        let base = directory(&format!("other-{name}"));
+        let (file, target) = (base.join("file.bin"), base.join("to"));
+        let contents = write_file(&file, 1 << 20);
+        fs::create_dir(&target).expect("a directory");
+        let own = vec![7; other];
+        fs::write(target.join("file.bin"), &own).expect("written");
+        let address = free_address();
+        let sending =
+            start_send(SendOptions { patience: Duration::from_secs(2), ..sender(address, &file, 1) });
+        let refused = end(start_receive(receiver(address, &target))).await;
+        assert!(
+            !refused.is_complete() && refused.files[0].failure.as_ref().unwrap().contains("other contents")
+        );
+        assert!(!end(sending).await.is_complete);
+        assert_only(&target, "file.bin", &own);
+
+        let address = free_address();
+        let sending = start_send(sender(address, &file, 1));
+        let options = ReceiveOptions { overwrites: true, ..receiver(address, &target) };
+        assert!(end(start_receive(options)).await.is_complete());
+        assert!(end(sending).await.is_complete);
+        assert_only(&target, "file.bin", &contents);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_its_journal_misdescribes_begins_again() {
+    let base = directory("corrupt");
+    let (file, target) = (base.join("file.bin"), base.join("to"));
+    let contents = write_file(&file, 1 << 20);
+    fs::create_dir(&target).expect("a directory");
+    let address = free_address();
+    let sending = start_send(SendOptions { rate: Some(RATE / 4.0), ..sender(address, &file, 1) });
+    // A first receiver leaves its journal, which then claims zeros.
+    let options = receiver(address, &target);
+    let dying = tokio::spawn(async move { receive(options, &mut |_: &Receiving| ()).await });
+    let journal = target.join(".file.bin.journal");
+    while !journal.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    dying.abort();
+    let _ = dying.await;
+    // Its thread writes the journal once more when it ends.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let text = fs::read_to_string(&journal).expect("readable");
+    let mut claimed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    claimed["present"] = serde_json::json!([[0, 1 << 20]]);
+    fs::write(target.join(".file.bin.part"), vec![0; 1 << 20]).expect("written");
+    fs::write(&journal, claimed.to_string()).expect("written");
+    assert!(end(start_receive(receiver(address, &target))).await.is_complete());
+    assert!(end(sending).await.is_complete);
+    assert_only(&target, "file.bin", &contents);
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused_before_anybody_joins() {
+    let base = directory("unfit");
+    let hidden = base.join(".hidden");
+    fs::write(&hidden, b"x").expect("written");
+    for (path, part) in [
+        (base.clone(), "no plain file"),
+        (base.join("absent"), "No such file"),
+        (hidden, "begins with a full stop"),
+    ] {
+        let error = send(sender(free_address(), &path, 1), &mut |_: &Sending| ()).await.unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_is_an_error() {
+    let base = directory("changed");
+    let file = base.join("file.bin");
+    write_file(&file, 1 << 20);
+    let address = free_address();
+    let sending = start_send(sender(address, &file, 2));
+    let first = start_receive(receiver(address, &base.join("first")));
+    // The sender has read it once and waits for the second receiver.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    write_file(&file, 1 << 19);
+    let second = start_receive(receiver(address, &base.join("second")));
+    let error = timeout(2 * PATIENCE, sending).await.expect("in time").expect("no panic").unwrap_err();
+    assert!(matches!(error, TransferError::Changed { .. } | TransferError::File { .. }), "{error}");
+    for task in [first, second] {
+        assert!(!end(task).await.is_complete());
+    }
+}

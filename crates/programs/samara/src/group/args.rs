@@ -1,0 +1,79 @@
+//! Arguments of `samara group`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use samara_engine::units::{Rate, Span};
+
+/// Files to all members of a group.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupVerb {
+    /// Send a file to all members of a group, and wait until they have it.
+    ///
+    /// The sender founds the group unless --seed names a member of one. It waits for --members
+    /// receivers, and gives those that come later what they have missed. The exit status is 0 if as
+    /// many receivers have the file, verified; 3 if some have not; 2 if the input is wrong.
+    Send(SendFile),
+    /// Receive a file of a group into a directory.
+    ///
+    /// What has come stays in the directory under a hidden name until the whole file is verified. The
+    /// same command resumes an interrupted transfer. The exit status is 0 if the file is there; 3 if it
+    /// is not; 2 if the input is wrong.
+    Receive(ReceiveFile),
+}
+
+/// A member of a group.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MemberOptions {
+    /// The address to listen on, for example 192.0.2.1:7800.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// The address at which others dial this member, if it is another one.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) advertise: Option<SocketAddr>,
+    /// The address of a member of the group; can be repeated.
+    #[arg(long = "seed", value_name = "ADDRESS")]
+    pub(crate) seeds: Vec<SocketAddr>,
+    /// A file with at least 16 random bytes that all members have, for example of
+    /// `openssl rand -hex 32`. Members prove that they have it, and encrypt what they send. Only
+    /// groups on loopback do without.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret: Option<PathBuf>,
+    /// The name of the group, which all members share.
+    #[arg(long, value_name = "NAME", default_value = "files")]
+    pub(crate) name: String,
+    /// Time without any progress after which the command ends.
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = Span::parse)]
+    pub(crate) patience: Span,
+}
+
+/// Options of `samara group send`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendFile {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Number of receivers to wait for.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) members: u16,
+    /// Maximum rate of the file, for example "200 Mbit/s". Default: as fast as the group takes it.
+    #[arg(long, value_parser = Rate::parse)]
+    pub(crate) rate: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) member: MemberOptions,
+}
+
+/// Options of `samara group receive`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReceiveFile {
+    /// The directory for the file.
+    pub(crate) directory: PathBuf,
+    /// Replace another file of the same name.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Go on after the first file, until the command is interrupted.
+    #[arg(long)]
+    pub(crate) keep_on: bool,
+    #[command(flatten)]
+    pub(crate) member: MemberOptions,
+}

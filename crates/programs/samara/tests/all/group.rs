@@ -1,0 +1,96 @@
+//! `samara group` as processes over loopback.
+
+use std::net::TcpListener;
+use std::process::{Child, Output, Stdio};
+
+use crate::common::{Scratch, names, text};
+
+/// Returns a free address of loopback.
+fn free_address() -> String {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    socket.local_addr().expect("an address").to_string()
+}
+
+fn start(scratch: &Scratch, args: &[&str]) -> Child {
+    let mut command = scratch.command(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("samara starts")
+}
+
+fn end(child: Child) -> Output {
+    child.wait_with_output().expect("samara ends")
+}
+
+#[test]
+fn a_file_reaches_two_receivers_by_a_command() {
+    let scratch = Scratch::new("group-files");
+    scratch.write("file.bin", vec![7; 3 << 20]);
+    scratch.write("secret", "0123456789abcdef\n");
+    let address = free_address();
+    let all = ["--secret", "secret", "--patience", "30 s"];
+    let sender = start(
+        &scratch,
+        &[&["group", "send", "file.bin", "--listen", &address, "--members", "2"], &all[..]].concat(),
+    );
+    let receivers = ["one", "two"].map(|directory| {
+        let args = ["group", "receive", directory, "--listen", "127.0.0.1:0", "--seed", &address];
+        start(&scratch, &[&args[..], &all[..]].concat())
+    });
+    for (receiver, directory) in receivers.into_iter().zip(["one", "two"]) {
+        let output = end(receiver);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), format!("{directory}/file.bin  3.15 MB, verified\n"));
+        assert_eq!(names(&scratch.path(directory)), ["file.bin"]);
+        assert!(std::fs::read(scratch.path(directory).join("file.bin")).unwrap() == vec![7; 3 << 20]);
+    }
+    let output = end(sender);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("2 of 2 receivers have the file: 3.15 MB in "), "{shown}");
+    assert_eq!(shown.matches("  has it\n").count(), 2, "{shown}");
+    assert!(
+        shown.lines().last().is_some_and(|line| line.starts_with("blake3 ") && line.len() == 71),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_sender_that_misses_receivers_says_which() {
+    let scratch = Scratch::new("group-missing");
+    scratch.write("file.bin", vec![7; 1 << 20]);
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    scratch.write("to/file.bin", "other contents");
+    let address = free_address();
+    let sender = start(&scratch, &["group", "send", "file.bin", "--listen", &address, "--patience", "2 s"]);
+    let args = ["group", "receive", "to", "--listen", "127.0.0.1:0", "--seed", &address];
+    let receiver = end(start(&scratch, &args));
+    assert_eq!(receiver.status.code(), Some(3), "{}", text(&receiver.stderr));
+    assert!(text(&receiver.stdout).contains("exists with other contents"), "{}", text(&receiver.stdout));
+    let output = end(sender);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("0 of 1 receivers") && shown.contains("does not take it"), "{shown}");
+    assert_eq!(scratch.read("to/file.bin"), "other contents");
+}
+
+#[test]
+fn wrong_arguments_name_the_way_out() {
+    let scratch = Scratch::new("group-wrong");
+    scratch.write("file.bin", "x");
+    scratch.write("short", "abc");
+    for (args, part) in [
+        (vec!["send", "absent", "--listen", "127.0.0.1:0"], "absent: No such file"),
+        (vec!["send", ".", "--listen", "127.0.0.1:0"], "no plain file"),
+        (vec!["send", "file.bin", "--listen", "192.0.2.1:7800"], "192.0.2.1:7800"),
+        (vec!["send", "file.bin", "--listen", "127.0.0.1:0", "--secret", "none"], "none: No such file"),
+        (vec!["send", "file.bin", "--listen", "127.0.0.1:0", "--secret", "short"], "16"),
+        (vec!["receive", "to", "--listen", "127.0.0.1:0"], "--seed"),
+        (
+            vec!["receive", "to", "--listen", "127.0.0.1:0", "--seed", "127.0.0.1:1", "--patience", "1 s"],
+            "127.0.0.1:1",
+        ),
+    ] {
+        let refused = scratch.refused([&["group"], &args[..]].concat());
+        assert!(refused.contains(part), "{args:?}: {refused}");
+        assert!(!refused.contains("require_seed") && !refused.contains("`advertise`"), "{args:?}: {refused}");
+    }
+}
