@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::application::{
@@ -31,7 +32,7 @@ use samara_lab::brief::{no_such, refuse};
 use samara_lab::experiment::{self, Commands, Experiment, FramesCodec, Problem, ProtocolOf, Step, World};
 use samara_lab::explain::{ContentsOf, Delivered, MainTime};
 use samara_lab::family::Runs;
-use samara_lab::hops;
+use samara_lab::hops::{self, Paths};
 use samara_lab::network::Hosts;
 use samara_lab::run::{Progress, QUIET_NANOS, RunError, SLICE_NANOS, since};
 use samara_pubsub::brief;
@@ -55,6 +56,9 @@ pub struct MessagesMeasured {
     /// For each node, the least time in which its messages can reach all other nodes, in
     /// milliseconds.
     pub lower_bound_ms: Vec<f64>,
+    /// For each publisher, the least times of its messages by the shortest paths in milliseconds: to
+    /// the farthest node, and the mean over the others.
+    pub path_bounds_ms: BTreeMap<u32, (f64, f64)>,
     /// The least time of a hop by cause in milliseconds, and the mean hops from each node to the
     /// others.
     pub hops: ([(Cause, f64); 3], Vec<f64>),
@@ -92,6 +96,8 @@ impl MessagesMeasured {
     fn new(point: &Point, hosts: &Hosts, (graph, plan): (&Graph, &Plan), frame_bytes: u32) -> Self {
         let hop = hops::parts(&point.scenario, hosts, frame_bytes);
         let (lower_bound_ms, mean_hops) = hops::bounds(graph, &hop);
+        let paths = Paths::new(&point.scenario, (graph, hosts), frame_bytes);
+        let publishers: BTreeSet<u32> = plan.publishers.iter().copied().collect();
         Self {
             point: point.clone(),
             collector: MessageCollector::new(&plan.publishers, graph.nodes),
@@ -101,6 +107,7 @@ impl MessagesMeasured {
             hosts: hosts.clone(),
             measured_nanos: 0,
             lower_bound_ms,
+            path_bounds_ms: publishers.into_iter().map(|node| (node, paths.reach(node))).collect(),
             hops: (hop, mean_hops),
             withdrawn: 0,
             degrees: graph.neighbours().iter().map(|peers| peers.len() as u32).collect(),

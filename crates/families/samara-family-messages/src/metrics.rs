@@ -52,8 +52,14 @@ metrics! {
         /// Mean over messages of the hops to the farthest node, each with the least latency and the
         /// time of one frame.
         pub lower_bound_ms: f64 = "ms", Neither, [];
-        /// The lower bound, as a share of the mean dissemination time, both over messages that reached
-        /// every node: 1 is optimal.
+        /// Mean over messages of the least time to the farthest node: the shortest path over the links of
+        /// the network, each with its own latency and rates; see bounds.md.
+        pub dissemination_bound_ms: f64 = "ms", Neither, [];
+        /// The same to a node, the mean over all others: a bound of the mean of `delivery_latency_ms` if
+        /// all deliveries happen.
+        pub delivery_bound_ms: f64 = "ms", Neither, [];
+        /// The bound `dissemination_bound_ms`, as a share of the mean dissemination time, both over
+        /// messages that reached every node: 1 is optimal.
         pub share_of_bound: Option<f64> = "share", More, [""];
         /// Payload of first copies that a node received, in 10^6 bytes per second of the
         /// measurement.
@@ -90,7 +96,11 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         published.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64 / 1e6).collect();
     let bound_of = |row: &MessageRow| measured.lower_bound_ms[row.publisher as usize];
     let lower_bound_ms = ratio(rows.iter().map(bound_of).sum(), rows.len() as f64);
-    let complete_bound_ms = ratio(complete().map(bound_of).sum(), times.len() as f64);
+    let path_of = |row: &MessageRow| measured.path_bounds_ms[&row.publisher];
+    let path_mean = |value: fn((f64, f64)) -> f64| {
+        ratio(rows.iter().map(|row| value(path_of(row))).sum(), rows.len() as f64)
+    };
+    let complete_bound_ms = ratio(complete().map(|row| path_of(row).0).sum(), times.len() as f64);
     let delivered: u64 = rows.iter().map(|row| u64::from(row.delivered)).sum();
     let duplicates: u64 = measured.counts.iter().map(|counts| counts.duplicates_received).sum();
     let nodes = measured.traffic.len() as f64;
@@ -112,6 +122,8 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         last_delivery_hop: Statistics::of(&hops),
         answered_copies: measured.counts.iter().map(|counts| counts.answered_copies).sum(),
         lower_bound_ms,
+        dissemination_bound_ms: path_mean(|(farthest, _)| farthest),
+        delivery_bound_ms: path_mean(|(_, mean)| mean),
         share_of_bound: dissemination.map(|times| ratio(complete_bound_ms, times.mean)),
         throughput_mb_per_s: ratio(payload / nodes, measured.measured_nanos as f64) * 1e3,
         queue_drops: collector.lost.values().sum(),

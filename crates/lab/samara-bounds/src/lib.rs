@@ -1,7 +1,9 @@
-//! Lower bounds over all schedules: of the mean time to custody, and of every completion time.
+//! Lower bounds over all schedules: of the mean time to custody, of every completion time, and of
+//! every delivery of a message.
 //!
 //! The bound of the mean time to custody ([`mean_custody`]) is for equal latencies and many columns;
-//! [`payload`](payload()) bounds every order statistic in networks with different rates and latencies.
+//! [`payload`](payload()) bounds every order statistic in networks with different rates and latencies,
+//! and [`paths`](paths()) each delivery of a message.
 //!
 //! The bound of the mean adds two times that no way of publishing can avoid. `docs/bounds.md` derives it.
 //!
@@ -17,6 +19,7 @@
 //! Loss, slow start, acknowledgements, busy uplinks of relays, queues and control traffic cost
 //! nothing in the model. Every choice favours the bound.
 
+mod paths;
 mod payload;
 
 use std::cmp::Reverse;
@@ -24,6 +27,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use samara_engine::{NodeRng, Purpose};
 
+pub use paths::{Links, paths};
 pub use payload::{Curve, PayloadLimits, Pieces, Ways, payload};
 
 #[derive(Clone, Debug, PartialEq)]

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::nanos;
+use crate::paths::{Links, Ordered, paths};
 
 /// A network and the data that its nodes wait for. Hosts are numbered from 0.
 #[derive(Clone)]
@@ -227,35 +228,17 @@ fn last_piece(
     let sent = own * count as f64 - time(burst, limits.uplink_bps[publisher]);
     // Completed copies of the piece: those of the publisher, one after the other, and those of
     // all nodes that have it.
-    let mut leaving = BinaryHeap::from([Reverse((Nanos(sent), Nanos(own)))]);
+    let mut leaving = BinaryHeap::from([Reverse((Ordered(sent), Ordered(own)))]);
     let mut times = Vec::with_capacity(nodes);
     while times.len() < nodes
-        && let Some(Reverse((Nanos(at), Nanos(every)))) = leaving.pop()
+        && let Some(Reverse((Ordered(at), Ordered(every)))) = leaving.pop()
     {
         let arrival = at.max(0.0) + distances.least;
         times.push(arrival);
-        leaving.push(Reverse((Nanos(at + every), Nanos(every))));
-        leaving.push(Reverse((Nanos(arrival + relayed), Nanos(relayed))));
+        leaving.push(Reverse((Ordered(at + every), Ordered(every))));
+        leaving.push(Reverse((Ordered(arrival + relayed), Ordered(relayed))));
     }
     times
-}
-
-/// A time without NaN, for an order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Nanos(f64);
-
-impl Eq for Nanos {}
-
-impl PartialOrd for Nanos {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Nanos {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
 }
 
 /// The term of pieces for nodes that wait for different ones: how many nodes can have all of theirs
@@ -318,7 +301,7 @@ impl Distances {
 }
 
 fn over_links(limits: &PayloadLimits<'_>, hosts: usize, links: &[(u32, u32)]) -> (Vec<f64>, Vec<f64>) {
-    let mut neighbours: Vec<Vec<(u32, f64)>> = vec![Vec::new(); hosts];
+    let mut neighbours: Links = vec![Vec::new(); hosts];
     let mut nearest = vec![f64::INFINITY; hosts];
     for (a, b) in links.iter().copied() {
         for (from, to) in [(a, b), (b, a)] {
@@ -327,21 +310,7 @@ fn over_links(limits: &PayloadLimits<'_>, hosts: usize, links: &[(u32, u32)]) ->
             nearest[from as usize] = nearest[from as usize].min(latency);
         }
     }
-    let mut path = vec![f64::INFINITY; hosts];
-    path[limits.publisher as usize] = 0.0;
-    let mut queue = BinaryHeap::from([Reverse((Nanos(0.0), limits.publisher))]);
-    while let Some(Reverse((Nanos(at), host))) = queue.pop() {
-        if at > path[host as usize] {
-            continue;
-        }
-        for (to, latency) in &neighbours[host as usize] {
-            if at + latency < path[*to as usize] {
-                path[*to as usize] = at + latency;
-                queue.push(Reverse((Nanos(at + latency), *to)));
-            }
-        }
-    }
-    (path, nearest)
+    (paths(&neighbours, limits.publisher), nearest)
 }
 
 fn over_pairs(limits: &PayloadLimits<'_>, hosts: usize) -> (Vec<f64>, Vec<f64>) {

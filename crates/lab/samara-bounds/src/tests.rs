@@ -193,3 +193,13 @@ fn integrals_agree_with_counting() {
         assert!((tree.held(f64::from(time)) - counted as f64).abs() < 1e-9);
     }
 }
+
+#[test]
+fn paths_are_the_sums_of_the_best_links_in_their_direction() {
+    // 0 -> 1 -> 2 takes 3 and 4, the direct link 0 -> 2 takes 9, and back 2 -> 0 takes 1. Nothing leads
+    // to 3.
+    let links = vec![vec![(1, 3.0), (2, 9.0)], vec![(2, 4.0), (0, 3.0)], vec![(0, 1.0)], vec![(0, 1.0)]];
+    assert_eq!(paths(&links, 0), [0.0, 3.0, 7.0, f64::INFINITY]);
+    assert_eq!(paths(&links, 2), [1.0, 4.0, 0.0, f64::INFINITY]);
+    assert_eq!(paths(&links, 3), [1.0, 4.0, 8.0, 0.0]);
+}

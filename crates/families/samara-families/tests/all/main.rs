@@ -1,5 +1,6 @@
 //! Tests of the lab with all families: scenarios and their inputs, runs, sweeps, pages, torture.
 
+mod bounds;
 mod deliveries;
 mod explain;
 mod inputs;
