@@ -26,7 +26,7 @@ pub use metrics::{ColumnMetrics, ColumnsData, Slot};
 pub use samara_app_columns as application;
 pub use section::Columns;
 
-use samara_lab::family::Family;
+use samara_lab::family::{Deadline, Family};
 use samara_lab::reference::Arrivals;
 use samara_lab::results::Outcome;
 use samara_lab::sweep::LACKS;
@@ -40,6 +40,11 @@ pub static FAMILY: Family = Family {
     page: &pages::PAGE,
     arrivals,
     lacks: &LACKS,
+    deadline: Some(Deadline {
+        share: "share_by_deadline",
+        items: "nodes",
+        survivors: &["time_to_custody_ms", "delivery_latency_ms", "dissemination_ms", "throughput_mb_per_s"],
+    }),
     ..Family::BASE
 };
 

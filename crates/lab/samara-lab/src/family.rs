@@ -13,7 +13,7 @@ use samara_scenario::{Loaded, Point, Scenario};
 use samara_sim::Ranks;
 
 use crate::experiment::Experiment;
-use crate::metric::Metric;
+use crate::metric::{Metric, declared};
 use crate::page::PageSpec;
 #[cfg(feature = "hosted")]
 use crate::processes;
@@ -118,6 +118,20 @@ pub struct Family {
     pub lacks: &'static [&'static str],
     /// The metrics that exist only beside the scenario's first run.
     pub beside_first: &'static [&'static str],
+    /// The deadline of what a run waits for, if it has one. A sweep in which something misses it goes
+    /// by the share of what made it.
+    pub deadline: Option<Deadline>,
+}
+
+/// The metrics of a deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// The share of what made it.
+    pub share: &'static str,
+    /// What makes it or misses it, in the plural.
+    pub items: &'static str,
+    /// The metrics that cover only what made it.
+    pub survivors: &'static [&'static str],
 }
 
 /// How a family measures values of a scenario on this machine.
@@ -147,7 +161,21 @@ impl Family {
         arrivals: |_| None,
         lacks: &[],
         beside_first: &[],
+        deadline: None,
     };
+
+    /// Checks that the family declares all metrics that it names.
+    ///
+    /// # Panics
+    /// If it does not.
+    fn check(&self) {
+        self.page.check(self);
+        if let Some(Deadline { share, survivors, .. }) = &self.deadline {
+            for metric in [share].into_iter().chain(*survivors) {
+                declared(metric, Some(self)).unwrap_or_else(|error| panic!("the deadline: {error}"));
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Family {
@@ -168,9 +196,9 @@ fn read(families: &RwLock<Vec<&'static Family>>) -> Vec<&'static Family> {
 /// have no effect.
 ///
 /// # Panics
-/// If a family that was added has the section of one of them, or a page names an undeclared metric.
+/// If a family that was added has the section of one of them, or one names an undeclared metric.
 pub fn set_base(families: &[&'static Family]) {
-    families.iter().for_each(|family| family.page.check(family));
+    families.iter().for_each(|family| family.check());
     sections::set_base(families.iter().map(|family| family.spec));
     let mut base = BASE.write().unwrap_or_else(PoisonError::into_inner);
     if base.is_empty() {
@@ -183,9 +211,9 @@ pub fn set_base(families: &[&'static Family]) {
 /// A program calls this once, before it loads a scenario.
 ///
 /// # Panics
-/// If a family with this section exists, or its page names an undeclared metric.
+/// If a family with this section exists, or it names an undeclared metric.
 pub fn register(family: Family) {
-    family.page.check(&family);
+    family.check();
     sections::register(family.spec);
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     added.push(Box::leak(Box::new(family)));

@@ -3,7 +3,8 @@
 use samara_document::keys::parse_axis;
 use samara_lab::results::{Column, Outcome, Rows, Values, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::sweep::{PointRecord, plan, point_id, points_table, relate_points};
+use samara_lab::sweep::{PointRecord, SweepSummary, page, plan, point_id, points_table, relate_points};
+use samara_report::{Drawing, Figure, Lines, Page, Part, Table};
 use samara_scenario::{Loaded, Overrides};
 use serde_json::{Value, json};
 
@@ -207,5 +208,95 @@ fn points_are_related_in_the_same_way_as_results() {
         let related =
             ["gain", "bytes_saved_factor"].iter().any(|metric| records[1].metrics[metric].is_number());
         assert!(related, "{name}");
+    }
+}
+
+/// Runs all points, and returns the page of the sweep.
+fn page_of(loaded: &Loaded) -> Page {
+    let options = RunOptions::new(1, &loaded.inputs);
+    let record = |point| {
+        let outcome = run(point, options, |_, _| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
+        PointRecord::of(String::new(), &outcome.run)
+    };
+    let records = loaded.points.iter().map(record).collect();
+    page(loaded, &SweepSummary::new(loaded, records, Vec::new(), 0.0), &[])
+}
+
+fn figures(page: &Page) -> Vec<&Figure> {
+    let parts = page.sections.iter().flat_map(|section| &section.parts);
+    let figures = parts.filter_map(|part| match part {
+        Part::Figures(figures) => Some(figures),
+        _ => None,
+    });
+    page.figure.iter().chain(figures.flatten()).collect()
+}
+
+fn lines_of(figure: &Figure) -> &Lines {
+    match &figure.drawing {
+        Drawing::Lines(lines) => lines,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn means(page: &Page) -> &Table {
+    let section = page.sections.iter().find(|section| section.heading == "Means").expect("means");
+    let Part::Table(table) = &section.parts[0] else { panic!("no table") };
+    table
+}
+
+#[test]
+fn sweeps_with_a_deadline_go_by_the_share_in_time() {
+    let page = page_of(&loaded(&["columns.blobs=2,3"], &[("columns.deadline", "900 ms")], &[], &[1]));
+    let first = &page.findings[0];
+    assert!(first.starts_with("Best share by deadline: 100 % with "), "{first}");
+    assert!(first.ends_with("worst: 0 % with \"Sequential\", columns.blobs 3 and 1 more."), "{first}");
+    let none = page.findings.iter().find(|text| text.starts_with("None of the nodes was in time"));
+    assert!(none.is_some_and(|text| text.contains("columns.blobs 2; ")), "{:?}", page.findings);
+    assert!(page.findings.iter().any(|text| text.starts_with("Where all nodes were in time: Best time to")));
+    let figures = figures(&page);
+    assert_eq!(figures[0].name, "sweep-share_by_deadline");
+    let lines = lines_of(figures[0]);
+    let points: usize = lines.lines.iter().map(|line| line.points.len()).sum();
+    assert_eq!((points, lines.rings.len()), (6, 0), "incomplete points take part");
+    let times = figures.iter().find(|figure| figure.name == "sweep-time_to_custody_ms.mean").unwrap();
+    let lines = lines_of(times);
+    assert_eq!((lines.rings.len(), lines.ring.as_str()), (1, "only the nodes in time"));
+    assert!(
+        times.caption.contains("No value, as no nodes were in time: \"Sequential\""),
+        "{}",
+        times.caption
+    );
+    let table = means(&page);
+    let share = table.headings.iter().position(|heading| heading == "share_by_deadline").unwrap();
+    for row in &table.rows {
+        let marked = row.cells.iter().filter(|cell| cell.ends_with(" *")).count();
+        let is_part = !["0 %", "100 %"].contains(&row.cells[share - 1].as_str());
+        assert_eq!(marked > 2, is_part, "{row:?}");
+    }
+}
+
+#[test]
+fn sweeps_without_late_nodes_have_no_marks() {
+    let page = page_of(&loaded(&["columns.blobs=2,3"], &[], &[], &[1]));
+    assert!(page.findings[0].starts_with("Best time to custody, mean: "), "{:?}", page.findings);
+    assert!(!page.findings.iter().any(|text| text.contains(" *")), "{:?}", page.findings);
+    assert!(figures(&page).iter().all(|figure| figure.name != "sweep-share_by_deadline"));
+}
+
+#[test]
+fn tables_have_all_headline_metrics_of_a_pool() {
+    let set = [("network.nodes", "16"), ("pool.duration", "2 s"), ("pool.block_interval", "1 s")];
+    let overrides = Overrides {
+        set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        seeds: vec![1],
+        ..Overrides::default()
+    };
+    let mut loaded = load_overridden("cat", &overrides).unwrap();
+    loaded.points.truncate(2);
+    let page = page_of(&loaded);
+    for table in [means(&page), &page.summary.table] {
+        for metric in ["duplication_factor", "connection_bytes", "bytes_down_per_node", "seen_tx", "p99"] {
+            assert!(table.headings.iter().any(|heading| heading == metric), "{metric}: {:?}", table.headings);
+        }
     }
 }

@@ -6,37 +6,35 @@
 use std::collections::BTreeSet;
 
 use samara_report::words::{MISSING, plural};
-use samara_report::{Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Table};
+use samara_report::{Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table};
 use samara_scenario::Loaded;
 
 use super::{PointRecord, SweepSummary};
 use crate::expect::ExpectationResult;
-use crate::family;
+use crate::family::{self, Deadline, Family};
 use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
     Body, Grid, Made, Runs, expectations, first_figure, grouped, late_faults, unit_of, with_failures,
 };
 use crate::results::Findings;
 
-/// Maximum number of metric columns in tables of the page; `TERMINAL_COLUMNS_MAX` is that of the
-/// terminal.
-const COLUMNS_MAX: usize = 6;
-const TERMINAL_COLUMNS_MAX: usize = 4;
 /// Maximum number of metrics with figures.
 const METRICS_MAX: usize = 4;
 /// Maximum number of figures. A sweep over many axes has figures of fewer metrics.
 const FIGURES_MAX: usize = 24;
 /// Maximum number of lines in a figure.
 const LINES_MAX: usize = 9;
+/// Marks values of only those that made the deadline.
+const MARK: &str = " *";
 /// The lower bound of the first metric.
 const BOUND: &str = "lower_bound_ms";
-/// The share of nodes that were complete in time. Tables show it if some were not.
-const BY_DEADLINE: &str = "share_by_deadline";
 /// Metrics that count missing or wrong results. Tables always show the first if it exists, and the
 /// others if they are not zero.
 pub const LACKS: [&str; 3] = ["incomplete", "lost", "wrong"];
 /// Maximum number of failed points in the list.
 const FAILED_MAX: usize = 50;
+/// Maximum number of points in a sentence.
+const NAMES_MAX: usize = 6;
 
 pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
     let report = Report::new(loaded, summary);
@@ -47,7 +45,8 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         let heading = if report.grid.axes.is_empty() { "Side by side" } else { "Over the sweep" };
         sections.push(Section::new(heading, "", figures));
     }
-    sections.push(Section::new("Means", "", report.table(COLUMNS_MAX)));
+    let table = report.table();
+    sections.push(Section::new("Means", "", table.clone()));
     sections.extend(expectations(checked));
     sections.push(again(loaded, summary));
     let made = Made {
@@ -63,7 +62,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
         figure: first_figure(&mut sections),
         sections,
-        summary: Summary { table: report.table(TERMINAL_COLUMNS_MAX), ..Summary::default() },
+        summary: Summary { table, ..Summary::default() },
         ..made.frame(loaded, checked)
     }
 }
@@ -74,11 +73,11 @@ pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
     let points = findings.results.iter().map(|outcome| PointRecord::of(String::new(), &outcome.run));
     let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
     let report = Report::new(loaded, &summary);
-    let (figures, table) = (report.figures(), report.table(COLUMNS_MAX));
+    let (figures, table) = (report.figures(), report.table());
     let figures = (!figures.is_empty()).then(|| Section::new("Side by side", "", figures));
-    let sections = figures.into_iter().chain([Section::new("Means", "", table)]).collect();
+    let sections = figures.into_iter().chain([Section::new("Means", "", table.clone())]).collect();
     let legend = "Headline metrics, means over seeds.".to_owned();
-    let summary = Summary { legend, table: report.table(TERMINAL_COLUMNS_MAX), ..Summary::default() };
+    let summary = Summary { legend, table, ..Summary::default() };
     Body { findings: Vec::new(), summary, sections, details: Vec::new() }
 }
 
@@ -87,11 +86,12 @@ struct Report<'a> {
     grid: Grid<'a>,
     /// The metrics in figures, most important first, each by its first path.
     metrics: Vec<String>,
-    /// The metrics in tables: all headlines of the most important one and its bound, then the
-    /// others.
+    /// The metrics in tables: all headlines, those of the most important one with its bound first.
     columns: Vec<String>,
     /// The metrics that fail the result if they are not zero.
     lacks: &'static [&'static str],
+    /// The deadline of the family, if anything missed it.
+    missed: Option<&'static Deadline>,
 }
 
 fn name_of(path: &str) -> &str {
@@ -111,23 +111,38 @@ impl<'a> Report<'a> {
         let first = metrics.first().map(|path| name_of(path)).unwrap_or_default();
         let bound = summary.aggregates.iter().any(|aggregate| aggregate.metrics.contains_key(BOUND));
         let columns = all.iter().filter(|path| name_of(path) == first).cloned();
-        let others = metrics.iter().skip(1).filter(|path| *path != BOUND).cloned();
-        let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others);
-        let lacks = family::of(&loaded.scenario).lacks;
-        Self { columns: columns.collect(), summary, grid, metrics, lacks }
+        let others = all.iter().filter(|path| name_of(path) != first && *path != BOUND).cloned();
+        let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others).collect();
+        let Family { lacks, deadline, .. } = family::of(&loaded.scenario);
+        let is_late = |row: &Runs<'_>, share| row.spread(share).is_some_and(|spread| spread.mean < 1.0);
+        let missed = deadline.as_ref();
+        let missed = missed.filter(|deadline| grid.rows.iter().any(|row| is_late(row, deadline.share)));
+        if let Some(deadline) = missed {
+            // Times of the fastest nodes say less than how many there are.
+            metrics.retain(|metric| metric != deadline.share);
+            metrics.insert(0, deadline.share.to_owned());
+        }
+        Self { columns, summary, grid, metrics, lacks, missed }
     }
 
-    /// Returns a table of missing results and of the first `most` other metrics.
-    fn table(&self, most: usize) -> Table {
+    /// Returns the deadline if a metric of these runs covers only what made it.
+    fn survivors(&self, row: &Runs<'_>, metric: &str) -> Option<&'static Deadline> {
+        let deadline = self.missed.filter(|deadline| deadline.survivors.contains(&name_of(metric)))?;
+        row.spread(deadline.share).is_some_and(|share| share.mean < 1.0).then_some(deadline)
+    }
+
+    /// Returns a table of missing results and of the headline metrics.
+    fn table(&self) -> Table {
         let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
         let lacks = LACKS.into_iter().filter(is_shown);
-        let is_late = |row: &Runs<'_>| row.spread(BY_DEADLINE).is_some_and(|spread| spread.mean < 1.0);
-        let lacks = lacks.chain(self.grid.rows.iter().any(is_late).then_some(BY_DEADLINE));
-        let metrics = self.columns.iter().map(String::as_str).take(most);
-        let metrics: Vec<&str> = lacks.chain(metrics.filter(|metric| !LACKS.contains(metric))).collect();
+        let share = self.missed.map(|deadline| deadline.share);
+        let metrics = self.columns.iter().map(String::as_str);
+        let metrics = metrics.filter(|metric| !LACKS.contains(metric) && Some(*metric) != share);
+        let metrics: Vec<&str> = lacks.chain(share).chain(metrics).collect();
         let cell = |row: &Runs<'_>, metric: &&str| {
-            let spread = row.spread(metric);
-            spread.map_or_else(|| MISSING.to_owned(), |spread| spread.written(unit_of(metric)))
+            let Some(spread) = row.spread(metric) else { return MISSING.to_owned() };
+            let mark = self.survivors(row, metric).map_or("", |_| MARK);
+            spread.written(unit_of(metric)) + mark
         };
         // Further paths of a metric stand beside its first one.
         let heading = |at: usize| match metrics[at].split_once('.') {
@@ -164,7 +179,7 @@ impl<'a> Report<'a> {
         }
         parts.push(plural(summary.seeds.len() as f64, "seed"));
         let finished = plural(summary.runs.len() as f64, "finished point");
-        let mut sentences: Vec<String> = self.best().into_iter().collect();
+        let mut sentences: Vec<String> = self.best().into_iter().chain(self.late()).collect();
         sentences.push(format!("{finished} of {}: {}.", summary.points, parts.join(", ")));
         sentences.extend(late_faults(summary.runs.iter().map(|run| &run.late_faults)));
         if self.seeds() > 1 {
@@ -183,25 +198,61 @@ impl<'a> Report<'a> {
     /// Returns a sentence on the best and the worst mean of the first metric.
     fn best(&self) -> Option<String> {
         let metric = self.metrics.iter().find(|metric| better(metric).is_some() && self.differs(metric))?;
+        if self.missed.is_some_and(|deadline| deadline.share == metric) {
+            return self.ranked(metric, self.grid.rows.iter().collect());
+        }
+        self.ranked(metric, self.complete())
+    }
+
+    /// Returns the runs in which nothing is missing: means over different nodes do not compare.
+    fn complete(&self) -> Vec<&Runs<'a>> {
+        let lacks = |row: &Runs<'_>, lack: &str| row.spread(lack).is_some_and(|spread| spread.mean != 0.0);
+        self.grid.rows.iter().filter(|row| !LACKS.iter().any(|lack| lacks(row, lack))).collect()
+    }
+
+    /// Returns a sentence on the best and the worst mean of a metric among these runs.
+    fn ranked(&self, metric: &str, rows: Vec<&Runs<'_>>) -> Option<String> {
         let is_less = better(metric) == Some(Better::Less);
-        let mean = |row: &Runs<'_>, metric: &str| row.spread(metric).map(|spread| spread.mean);
-        let complete =
-            |row: &&Runs<'_>| LACKS.iter().all(|lack| mean(row, lack).is_none_or(|mean| mean == 0.0));
-        let complete = self.grid.rows.iter().filter(complete);
+        let mean = |row: &Runs<'_>| row.spread(metric).map(|spread| spread.mean);
         let mut rows: Vec<(f64, &Runs<'_>)> =
-            complete.filter_map(|row| Some((mean(row, metric)?, row))).collect();
+            rows.into_iter().filter_map(|row| Some((mean(row)?, row))).collect();
         rows.sort_by(|a, b| if is_less { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) });
         let [(first, best), .., (last, worst)] = rows.as_slice() else { return None };
-        let named = |row: &Runs<'_>| format!("\"{}\"{}", row.label, self.grid.place(0, &row.point));
-        let unit = unit_of(metric);
+        let named = |value: f64, row: &Runs<'_>| {
+            let equal = rows.iter().filter(|(other, _)| *other == value).count() - 1;
+            let more = if equal > 0 { format!(" and {equal} more") } else { String::new() };
+            format!("{} with {}{more}", unit_of(metric).written(value), self.named(row))
+        };
         let words = in_words(metric);
-        Some(format!(
-            "Best {words}: {} with {}; worst: {} with {}.",
-            unit.written(*first),
-            named(best),
-            unit.written(*last),
-            named(worst)
-        ))
+        Some(format!("Best {words}: {}; worst: {}.", named(*first, best), named(*last, worst)))
+    }
+
+    fn named(&self, row: &Runs<'_>) -> String {
+        format!("\"{}\"{}", row.label, self.grid.place(0, &row.point))
+    }
+
+    /// Returns sentences on what a deadline leaves out of other metrics, and on their best means
+    /// where it leaves out nothing.
+    fn late(&self) -> Vec<String> {
+        let Some(Deadline { items, share, .. }) = self.missed else { return Vec::new() };
+        let none = self.without(|row| row.spread(share).is_some_and(|share| share.mean == 0.0));
+        let none = none.map(|rows| format!("None of the {items} was in time: {rows}."));
+        let time = self.metrics.iter().skip(1).find(|metric| better(metric).is_some());
+        let complete = self.complete();
+        let whole = time.and_then(|time| self.ranked(time, complete));
+        let whole = whole.map(|sentence| format!("Where all {items} were in time: {sentence}"));
+        let marked =
+            format!("Values with{MARK}, and rings in figures, cover only the {items} that were in time.");
+        none.into_iter().chain(whole).chain([marked]).collect()
+    }
+
+    /// Returns the names of the runs with a property; `None` if there are none.
+    fn without(&self, is: impl Fn(&Runs<'_>) -> bool) -> Option<String> {
+        let rows: Vec<&Runs<'_>> = self.grid.rows.iter().filter(|row| is(row)).collect();
+        let names: Vec<String> = rows.iter().take(NAMES_MAX).map(|row| self.named(row)).collect();
+        let more = rows.len() - names.len();
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        (!names.is_empty()).then(|| names.join("; ") + &more)
     }
 
     fn failed(&self) -> Option<Section> {
@@ -253,9 +304,26 @@ impl<'a> Report<'a> {
     fn over_axis(&self, metric: &str, panel: &[String]) -> Figure {
         let rows: Vec<&Runs<'_>> = self.grid.rows.iter().filter(|row| row.point.starts_with(panel)).collect();
         let title = format!("{}{}", in_words(metric), self.grid.place(0, panel));
-        let drawn = self.grid.over(title, metric, &rows, panel.len(), None);
+        let mut drawn = self.grid.over(title, metric, &rows, panel.len(), None);
+        if self.missed.is_some_and(|deadline| deadline.share == metric) {
+            drawn.scales.1 = Scale::share();
+        }
+        let last = self.grid.axes.len() - 1;
+        let (_, xs) = Swept::new(&rows.iter().map(|row| row.point[last].as_str()).collect::<Vec<_>>());
+        let partial = rows.iter().zip(xs).filter(|(row, _)| self.survivors(row, metric).is_some());
+        let rings = partial.map(|(row, x)| (x, row.mean(metric)));
+        drawn.rings = rings.filter(|(_, mean)| mean.is_finite()).collect();
         let name = panel.iter().fold(format!("sweep-{metric}"), |name, value| format!("{name}-{value}"));
-        Figure::new(name, self.caption(), drawn)
+        let mut caption = self.caption();
+        if let Some(deadline) = rows.iter().find_map(|row| self.survivors(row, metric)) {
+            drawn.ring = format!("only the {} in time", deadline.items);
+            let is_absent = |row: &Runs<'_>| row.point.starts_with(panel) && !row.mean(metric).is_finite();
+            let absent = self.without(|row| self.survivors(row, metric).is_some() && is_absent(row));
+            let absent =
+                absent.map(|rows| format!(" No value, as no {} were in time: {rows}.", deadline.items));
+            caption += &absent.unwrap_or_default();
+        }
+        Figure::new(name, caption, drawn)
     }
 
     fn side_by_side(&self, metric: &str) -> Figure {
@@ -264,7 +332,7 @@ impl<'a> Report<'a> {
             let (mean, half) =
                 row.spread(metric).map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95));
             Bar {
-                name: row.label.clone(),
+                name: row.label.clone() + self.survivors(row, metric).map_or("", |_| MARK),
                 values: row.values(metric).into_iter().filter(|value| value.is_finite()).collect(),
                 interval: (half > 0.0).then_some([(mean - half).max(0.0), mean + half]),
                 dot: Some(mean),
