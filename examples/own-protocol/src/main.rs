@@ -252,7 +252,11 @@ impl Experiment for Spread {
     fn measured(self, world: &mut dyn World<PushPull>) -> Result<Measurements, RunError> {
         let (point, _) = world.setting();
         let harmed = network::harmed(&point.scenario, point.seed);
-        Measurements::new(world, &self.metrics(), self.broken(&harmed))
+        let measured = Measurements::new(world, &self.metrics(), self.broken(&harmed))?;
+        // With classes of nodes, the page has a row for each.
+        let latency = |one: &Delivered| (one.node, (one.at - one.origin.at) as f64 / 1e6);
+        let latencies = self.delivered.iter().map(latency);
+        Ok(measured.by_class(|figures| figures.distribution("delivery_latency_ms", latencies)))
     }
 }
 

@@ -17,7 +17,7 @@ use samara_lab::metrics;
 use samara_lab::network::Hosts;
 use samara_lab::results::columns::column;
 use samara_lab::results::tables::{self, Table, traffic};
-use samara_lab::results::{Measured, Outcome, ratio};
+use samara_lab::results::{ByClass, Measured, Outcome, ratio};
 use samara_lab::statistics::{Statistics, percentile};
 
 metrics! {
@@ -256,13 +256,7 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
     // A node that exchanges cells needs those that it lacks. It may still receive whole columns.
     let all_payload = sum(|stats| stats.frames_received.payload_bytes);
     let payload = (whole + measured.cells[0] as f64 * PART_BYTES as f64).min(all_payload);
-    // Utilisation is over the time in which columns spread, summed over slots.
-    let spreading: f64 = (0..measured.published.len() as u32)
-        .map(|slot| {
-            let of_slot = deliveries.iter().filter(|delivery| delivery.slot == slot && delivery.delivered());
-            of_slot.map(|delivery| since(delivery.at, slot)).fold(0.0, f64::max)
-        })
-        .sum();
+    let spreading = spreading_ms(measured);
     let (throughput, longest_gap) = flow(measured);
     let steps = Steps::of(measured);
     let Collector { repairs, rebuilt, republished, .. } = measured.collector;
@@ -306,6 +300,45 @@ fn column_metrics(measured: &ColumnsMeasured) -> ColumnMetrics {
         shares: Shares::of(payload, all_payload - payload, down),
         losses: Losses::of(&measured.traffic),
     }
+}
+
+/// Returns the time in which columns spread, summed over slots: utilisation is over this time.
+fn spreading_ms(measured: &ColumnsMeasured) -> f64 {
+    let deliveries = measured.collector.deliveries();
+    let of_slot = |(slot, published): (u32, &u64)| {
+        let of_slot = deliveries.iter().filter(|delivery| delivery.slot == slot && delivery.delivered());
+        of_slot.map(|delivery| (delivery.at - published) as f64 / 1e6).fold(0.0, f64::max)
+    };
+    (0..).zip(&measured.published).map(of_slot).sum()
+}
+
+/// Computes the metrics that come from single nodes for each class of nodes.
+fn by_class(measured: &ColumnsMeasured, custody_ms: &[Vec<(u32, Option<f64>)>]) -> ByClass {
+    let waiting = || custody_ms.iter().flatten().copied();
+    let deliveries = measured.collector.deliveries();
+    let latency = |delivery: &Delivery| {
+        let published = measured.published[delivery.slot as usize];
+        delivery.delivered().then(|| (delivery.host, (delivery.at - published) as f64 / 1e6))
+    };
+    let latencies = || deliveries.iter().filter_map(latency);
+    let of_deliveries = |value: fn(&Delivery) -> (f64, f64)| {
+        deliveries.iter().map(move |delivery| (delivery.host, value(delivery).0, value(delivery).1))
+    };
+    let arrived = |delivery: &Delivery| f64::from(u8::from(delivery.delivered()));
+    let counts = |node: u32| measured.collector.counts()[node as usize];
+    ByClass::of(&measured.point, &measured.hosts)
+        .distribution("time_to_custody_ms", waiting().filter_map(|(node, ms)| Some((node, ms?))))
+        .distribution("delivery_latency_ms", latencies())
+        .max("dissemination_ms", latencies())
+        .sum("incomplete", waiting().map(|(node, ms)| (node, ms.is_none().into())))
+        .mean("share_by_deadline", waiting().map(|(node, ms)| (node, f64::from(u8::from(ms.is_some())))))
+        .mean("delivery_ratio", deliveries.iter().map(|delivery| (delivery.host, arrived(delivery))))
+        .ratio(
+            "duplication_factor",
+            of_deliveries(|delivery| (delivery.copies.into(), f64::from(u8::from(delivery.delivered())))),
+        )
+        .bytes(&measured.traffic, counts)
+        .uplinks(&measured.traffic, (spreading_ms(measured) * 1e6) as u64, counts)
 }
 
 /// Computes [`ColumnMetrics::column_spread_ms`].
@@ -451,7 +484,8 @@ impl Measured for ColumnsMeasured {
         };
         let parameter = ("blobs", self.point.scenario.part::<Columns>().blobs.into());
         let is_incomplete = data.metrics.incomplete > 0;
-        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
+        let by_class = by_class(self, &data.custody_ms);
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete).by_class(by_class)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

@@ -11,6 +11,7 @@ use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::{NodeRng, Purpose, derive_seed};
 use samara_gossipsub::Piece;
 use samara_gossipsub::config::Parameters;
+use samara_lab::network::class_of_nodes;
 use samara_pubsub::parameters::{self, FLOODSUB, FloodParameters, GOSSIPSUB, PLUMTREE, PlumtreeParameters};
 use samara_scenario::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
 use samara_scenario::keep_one;
@@ -29,12 +30,13 @@ pub static FAMILY: FamilySpec = FamilySpec {
     unused: &[NO_CHANNELS, NO_UNSENT],
     custody: Some(|scenario, inputs, seed| {
         let workload: &Columns = scenario.part();
-        Ok((workload.segments(), workload.custody(scenario.network.nodes, inputs, seed)?))
+        Ok((workload.segments(), workload.custody(scenario, inputs, seed)?))
     }),
     publisher: |scenario| {
         let workload: &Columns = scenario.part();
         let (uplink, downlink) = (workload.publisher_uplink, workload.publisher_downlink);
-        Some(Publisher { host: workload.publisher, uplink, downlink })
+        let class = workload.publisher_class.as_deref();
+        Some(Publisher { host: workload.publisher, class, uplink, downlink })
     },
     extra_hosts: |scenario| u32::from(scenario.part::<Columns>().observer),
     files: Files {
@@ -43,17 +45,17 @@ pub static FAMILY: FamilySpec = FamilySpec {
             file.map(|file| ("columns.custody_file", file)).into_iter().collect()
         },
         resolve: |scenario, inputs, _| {
-            let (workload, nodes) = (scenario.part::<Columns>(), scenario.network.nodes);
+            let workload = scenario.part::<Columns>();
             if workload.custody_file.is_none() {
                 return Ok(());
             }
-            let custody = workload.custody(nodes, inputs, 0);
+            let custody = workload.custody(scenario, inputs, 0);
             custody.map(drop).map_err(|message| ("columns.custody_file".to_owned(), message))
         },
         ..FamilySpec::BASE.files
     },
     end: |scenario| Some(scenario.part::<Columns>().end()),
-    topics: |scenario| u64::from(scenario.part::<Columns>().kept_max()),
+    topics: |scenario| u64::from(scenario.part::<Columns>().kept_max(scenario)),
     wrong_fault: |scenario, kind| {
         let has_cells = scenario.part::<Columns>().cells.is_some();
         (matches!(kind, FaultKind::Claim { .. } | FaultKind::Invent { .. }) && !has_cells).then_some(
@@ -99,7 +101,7 @@ pub struct Columns {
     pub blob_size: Size,
     /// Number of columns that the extended blobs are cut into. Each has a topic.
     pub count: u32,
-    /// Number of columns that every node except the publisher keeps.
+    /// Number of columns that every node except the publisher keeps, unless its class has a `custody`.
     pub custody: u32,
     /// The choice of these columns.
     #[serde(skip_serializing_if = "is_default")]
@@ -128,6 +130,9 @@ pub struct Columns {
     pub custody_file: Option<String>,
     /// Number of the publishing host.
     pub publisher: u32,
+    /// The class of the publishing host, which it takes from another host. Default: its class is drawn
+    /// like that of the others.
+    pub publisher_class: Option<String>,
     /// The publisher's uplink; that of its class, or of the network, if absent.
     pub publisher_uplink: Option<Rate>,
     /// The publisher's downlink; that of its class, or of the network, if absent.
@@ -168,6 +173,7 @@ impl Default for Columns {
             pieces: None,
             custody_file: None,
             publisher: 0,
+            publisher_class: None,
             publisher_uplink: None,
             publisher_downlink: None,
             publisher_subscribes_all: true,
@@ -414,10 +420,16 @@ impl Columns {
     }
 
     /// Returns the number of segments that a node keeps at most, apart from the publisher.
-    pub(crate) fn kept_max(&self) -> u32 {
+    pub(crate) fn kept_max(&self, scenario: &Scenario) -> u32 {
         let is_custody = self.pieces.is_none() && self.custody_file.is_none() && self.repair.is_none();
-        let custody = self.custody.saturating_add(self.row_custody);
+        let custody = self.custody_max(scenario).saturating_add(self.row_custody);
         if is_custody { custody.min(self.segments()) } else { self.segments() }
+    }
+
+    /// Returns the largest number of columns that nodes keep, by their classes.
+    fn custody_max(&self, scenario: &Scenario) -> u32 {
+        let of_classes = scenario.network.classes.iter().filter_map(|class| class.custody);
+        of_classes.chain([self.custody]).max().unwrap_or(self.custody)
     }
 
     /// Returns the number of its segments with which a node is done; `None` for all.
@@ -487,7 +499,8 @@ impl Columns {
     }
 
     /// Returns the segments that each node keeps; the publisher's entry lists those that it joins.
-    pub fn custody(&self, nodes: u32, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+    pub fn custody(&self, scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Vec<Vec<u32>>, String> {
+        let nodes = scenario.network.nodes;
         let mut kept = vec![Vec::new(); nodes as usize];
         if let Some(file) = &self.custody_file {
             read_pairs(file, inputs, &["node", "column"], |[node, column]| {
@@ -518,12 +531,14 @@ impl Columns {
             return Ok(kept);
         }
         let repairing = self.repairing(nodes, seed);
+        let class = class_of_nodes(scenario, seed);
+        let of_class = |node: usize| class[node].and_then(|class| scenario.network.classes[class].custody);
         let many = self.repair.as_ref().and_then(|repair| repair.columns).unwrap_or(self.count);
         for (node, segments) in kept.iter_mut().enumerate() {
             segments.extend(0..self.count);
             let mut rows: Vec<u32> = (self.count..self.segments()).collect();
             if node as u32 != self.publisher || !self.publisher_subscribes_all {
-                let custody = if repairing[node] { many } else { self.custody };
+                let custody = if repairing[node] { many } else { of_class(node).unwrap_or(self.custody) };
                 let mut rng = NodeRng::new(seed, node as u64, Purpose::Workload);
                 match self.custody_pattern {
                     CustodyPattern::Random => {
@@ -583,7 +598,7 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
         checks.range("columns.custody", workload.custody, 1, workload.count);
     }
     if let Some(needed) = workload.custody_needed {
-        let most = workload.custody.saturating_add(workload.row_custody);
+        let most = workload.custody_max(scenario).saturating_add(workload.row_custody);
         checks.range("columns.custody_needed", needed, 1, most);
     }
     if workload.rows > 0 {
@@ -595,8 +610,9 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
         }
     }
     checks.range("columns.row_custody", workload.row_custody, 0, workload.rows);
+    check_classes(checks, scenario, workload);
     if let Some(repair) = &workload.repair {
-        check_repair(checks, repair, workload);
+        check_repair(checks, repair, (workload, workload.custody_max(scenario)));
     }
     if let Some(cells) = &workload.cells {
         check_cells(checks, cells, workload);
@@ -688,7 +704,7 @@ fn check_kept(checks: &mut Checks<'_>, scenario: &Scenario, workload: &Columns) 
         );
         checks.wrong("columns.count", message);
     }
-    let deliveries = nodes * u64::from(workload.slots) * u64::from(workload.kept_max());
+    let deliveries = nodes * u64::from(workload.slots) * u64::from(workload.kept_max(scenario));
     if deliveries > DELIVERIES_MAX {
         let message = format!(
             "is {}, with up to {deliveries} deliveries; allowed are at most {DELIVERIES_MAX}",
@@ -708,7 +724,35 @@ fn check_shares(
     }
 }
 
-fn check_repair(checks: &mut Checks<'_>, repair: &Repair, workload: &Columns) {
+/// Checks the custody of classes, and the class of the publisher.
+fn check_classes(checks: &mut Checks<'_>, scenario: &Scenario, workload: &Columns) {
+    let replaced = [("custody_file", workload.custody_file.is_some()), ("pieces", workload.pieces.is_some())];
+    let classes = &scenario.network.classes;
+    for (i, custody) in (0..).zip(classes).filter_map(|(i, class)| Some((i, class.custody?))) {
+        let key = format!("network.class.{i}.custody");
+        checks.range(&key, custody, 1, workload.count);
+        for (other, _) in replaced.iter().filter(|(_, is_set)| *is_set) {
+            let remedy = keep_one(&key, &format!("columns.{other}"));
+            checks.wrong(&key, format!("is replaced by columns.{other}; {remedy}"));
+        }
+    }
+    let Some(name) = &workload.publisher_class else { return };
+    let key = "columns.publisher_class";
+    if !classes.iter().any(|class| class.name == *name) {
+        let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+        let known = match names.as_slice() {
+            [] => "add a [[network.class]]".to_owned(),
+            names => format!("expected one of {}", names.join(", ")),
+        };
+        checks.wrong(key, format!("is \"{name}\", which is no class of nodes; {known}"));
+    } else if scenario.network.classes_from.is_some() {
+        let message =
+            "network.classes_from gives classes consecutive hosts; set columns.publisher to one of them";
+        checks.wrong(key, message);
+    }
+}
+
+fn check_repair(checks: &mut Checks<'_>, repair: &Repair, (workload, custody_max): (&Columns, u32)) {
     if let Some(columns) = repair.columns {
         checks.range("columns.repair.columns", columns, workload.half(), workload.count);
     }
@@ -720,7 +764,7 @@ fn check_repair(checks: &mut Checks<'_>, repair: &Repair, workload: &Columns) {
         let message = "the file decides which nodes keep half of the columns; remove nodes and columns";
         checks.wrong("columns.repair", message);
     }
-    if workload.custody_file.is_none() && share == 0.0 && workload.custody < workload.half() {
+    if workload.custody_file.is_none() && share == 0.0 && custody_max < workload.half() {
         let message = format!(
             "no node keeps half of the columns; set nodes, for example \"5 %\", or columns.custody of at least {}",
             workload.half()

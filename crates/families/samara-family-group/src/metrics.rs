@@ -241,21 +241,37 @@ impl Bounds {
     }
 }
 
+/// Returns the steady members.
+fn steady(measured: &GroupMeasured) -> Vec<usize> {
+    (0..measured.members.len()).filter(|host| measured.outcomes.is_steady(*host)).collect()
+}
+
+/// Returns the time in nanoseconds until the last steady member had its last message.
+fn longest(measured: &GroupMeasured) -> f64 {
+    let begin = measured.point.scenario.part::<Group>().warm_up.nanos();
+    let took = |host: usize| measured.members[host].last_at.saturating_sub(begin) as f64;
+    steady(measured).into_iter().map(took).fold(0.0, f64::max)
+}
+
+/// Returns the throughput of each steady member, in MB/s.
+pub(super) fn rates(measured: &GroupMeasured) -> Vec<(u32, f64)> {
+    let (members, group) = (&measured.members, measured.point.scenario.part::<Group>());
+    // With a rate, each message stands for the time until the next one is due; the last one too.
+    let most = members.iter().map(|member| member.totals.broadcast).max().unwrap_or(0) as f64;
+    let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
+    let took = longest(measured).max(due);
+    let bytes_of = |host: usize| (members[host].delivered * group.size.bytes()) as f64;
+    steady(measured).into_iter().map(|host| (host as u32, ratio(bytes_of(host), took) * 1e3)).collect()
+}
+
 pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
     let bounds = Bounds::of(measured);
     let scenario = &measured.point.scenario;
     let group = scenario.part::<Group>().clone();
-    let begin = group.warm_up.nanos();
     let members = &measured.members;
-    let steady: Vec<usize> = (0..members.len()).filter(|host| measured.outcomes.is_steady(*host)).collect();
-    let took = |member: &Member| member.last_at.saturating_sub(begin) as f64;
-    let longest = steady.iter().map(|host| took(&members[*host])).fold(0.0, f64::max);
-    // With a rate, each message stands for the time until the next one is due; the last one too.
-    let most = members.iter().map(|member| member.totals.broadcast).max().unwrap_or(0) as f64;
-    let due = group.rate.map_or(0.0, |rate| most / rate * 1e9);
-    let bytes_of = |host: &usize| (members[*host].delivered * group.size.bytes()) as f64;
-    let rate = |host: &usize| ratio(bytes_of(host), longest.max(due)) * 1e3;
-    let throughput = ratio(steady.iter().map(rate).sum(), steady.len() as f64);
+    let (steady, longest, rates) = (steady(measured), longest(measured), rates(measured));
+    let rate = |(_, rate): &(u32, f64)| *rate;
+    let throughput = ratio(rates.iter().map(rate).sum(), rates.len() as f64);
     let count = |value: fn(&Member) -> u64| members.iter().map(value).sum::<u64>();
     let messages = count(|member| member.totals.broadcast);
     let senders = group.senders(scenario.network.nodes);
@@ -277,7 +293,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         messages,
         deliveries: count(|member| member.delivered),
         throughput_mb_per_s: throughput,
-        throughput_min_mb_per_s: steady.iter().map(rate).fold(f64::INFINITY, f64::min),
+        throughput_min_mb_per_s: rates.iter().map(rate).fold(f64::INFINITY, f64::min),
         upper_bound_mb_per_s: upper,
         share_of_bound: ratio(throughput, upper),
         shape_bound_mb_per_s: of_shape,

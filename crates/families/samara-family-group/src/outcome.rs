@@ -6,13 +6,13 @@ use samara_scenario::Point;
 use samara_sim::HostStats;
 
 use super::course::{GroupMeasured, Member};
-use super::metrics::{GroupMetrics, group_metrics};
+use super::metrics::{GroupMetrics, group_metrics, rates};
 use super::torture;
 use samara_lab::network::Hosts;
 use samara_lab::results::columns::column;
 use samara_lab::results::deliveries::{DELIVERIES, Spread, senders};
 use samara_lab::results::tables::{Columns, Table, distribution, traffic};
-use samara_lab::results::{Measured, Outcome, ratio};
+use samara_lab::results::{ByClass, Measured, Outcome, ratio};
 
 /// The retained data of a run with a group.
 #[derive(Clone, Debug)]
@@ -94,6 +94,19 @@ impl GroupData {
 }
 
 impl GroupMeasured {
+    /// Computes the metrics that come from single members for each class of nodes.
+    fn by_class(&self, members: &[MemberRow]) -> ByClass {
+        let gaps = (0..).zip(members).filter(|(_, member)| member.is_steady);
+        ByClass::of(&self.point, &self.hosts)
+            .deliveries("delivery_latency_ms", &self.deliveries, |row| {
+                row.detail != row.node && self.outcomes.is_steady(row.node as usize)
+            })
+            .sum("deliveries", (0..).zip(members).map(|(node, member)| (node, member.delivered)))
+            .mean("throughput_mb_per_s", rates(self))
+            .max("longest_gap_ms", gaps.map(|(node, member)| (node, member.longest_gap_ms)))
+            .uplinks(&self.traffic, self.measured_nanos, |_| true)
+    }
+
     /// Returns the way of some messages to the steady members.
     fn spread(&self) -> Spread {
         let group = self.point.scenario.part::<Group>();
@@ -131,7 +144,9 @@ impl Measured for GroupMeasured {
         };
         let data = GroupData::of(self);
         let is_incomplete = data.metrics.lost + data.metrics.faults() > 0;
+        let by_class = self.by_class(&data.members);
         Outcome::new(&self.point, self.digest, ("senders", senders.into()), data, is_incomplete)
+            .by_class(by_class)
             .without(DELIVERIES, self.deliveries.absence(remedy))
     }
 

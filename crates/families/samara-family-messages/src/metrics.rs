@@ -17,7 +17,7 @@ use samara_lab::network::{self, Hosts};
 use samara_lab::results::columns::column;
 use samara_lab::results::deliveries::{DELIVERIES, senders};
 use samara_lab::results::tables::{Columns, Table, distribution, traffic};
-use samara_lab::results::{Measured, Outcome, Spread, ratio};
+use samara_lab::results::{ByClass, Measured, Outcome, Spread, ratio};
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -143,6 +143,24 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
     }
 }
 
+/// Computes the metrics that come from single nodes for each class of nodes.
+fn by_class(measured: &MessagesMeasured) -> ByClass {
+    let (collector, all) = (&measured.collector, measured.collector.rows.len() as f64);
+    let mut expected = vec![all; collector.delivered.len()];
+    collector.rows.iter().for_each(|row| expected[row.publisher as usize] -= 1.0);
+    let delivered = || (0..).zip(collector.delivered.iter().map(|count| *count as f64));
+    let copies = delivered()
+        .zip(&measured.counts)
+        .map(|((node, delivered), counts)| (node, delivered + counts.duplicates_received as f64, delivered));
+    ByClass::of(&measured.point, &measured.hosts)
+        .deliveries("delivery_latency_ms", &collector.deliveries, |_| true)
+        .ratio("delivery_ratio", delivered().zip(expected).map(|((node, had), all)| (node, had, all)))
+        .ratio("duplication_factor", copies)
+        .sum("queue_drops", collector.lost.iter().map(|((node, _), copies)| (*node, *copies)))
+        .bytes(&measured.traffic, |_| true)
+        .uplinks(&measured.traffic, measured.measured_nanos, |_| true)
+}
+
 /// Values of the first four local maxima of a histogram, in order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peaks<T> {
@@ -242,6 +260,7 @@ impl Measured for MessagesMeasured {
         };
         let is_incomplete = data.metrics.incomplete > 0;
         Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
+            .by_class(by_class(self))
             .without(DELIVERIES, self.collector.deliveries.absence(remedy))
     }
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::bound::{Loads, Window, busy};
 use super::course::{FaultWindow, MixMeasured};
 use super::measure::{Collector, RoundRow, hop_times};
-use samara_lab::metric::groups::Losses;
+use samara_lab::metric::groups::{self, Losses};
 use samara_lab::metrics;
-use samara_lab::results::ratio;
+use samara_lab::results::{ByClass, ratio};
 use samara_lab::statistics::Statistics;
 
 metrics! {
@@ -337,6 +337,17 @@ fn utilisation(measured: &MixMeasured, window: &Window) -> Vec<f64> {
     let length = (window.to - window.from) as f64;
     let nodes = measured.point.scenario.network.nodes as usize;
     busy(measured, window).into_iter().take(nodes).map(|nanos| ratio(nanos, length)).collect()
+}
+
+/// Computes the metrics that come from single nodes for each class of nodes.
+pub(super) fn by_class(measured: &MixMeasured) -> ByClass {
+    let busy = || (0..).zip(utilisation(measured, &Window::of(measured)));
+    let took = measured.over.saturating_sub(measured.begun);
+    let uplinks = (0..).zip(&measured.traffic).map(|(node, stats)| (node, groups::busy(stats, took)));
+    ByClass::of(&measured.point, &measured.hosts)
+        .mean("cpu_utilisation", busy())
+        .max("cpu_utilisation_max", busy())
+        .max("uplink_utilisation_max", uplinks)
 }
 
 /// Returns the rounds per second precomputed before the first payloads, and the bound of the

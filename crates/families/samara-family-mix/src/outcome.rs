@@ -7,7 +7,7 @@ use samara_scenario::Point;
 
 use super::course::{FaultWindow, MixMeasured};
 use super::measure::{Phases, RoundRow};
-use super::metrics::{MixMetrics, mix_metrics};
+use super::metrics::{MixMetrics, by_class, mix_metrics};
 use super::torture;
 use samara_lab::network::Hosts;
 use samara_lab::results::columns::{Column, column};
@@ -73,6 +73,7 @@ impl Measured for MixMeasured {
         let batch = self.point.scenario.find::<Mix>().map_or(0, |mix| mix.batch);
         let (parameter, is_wrong) = (("batch", batch.into()), data.metrics.faults() > 0);
         Outcome::new(&self.point, self.digest, parameter, data, is_wrong)
+            .by_class(by_class(self))
             .without(DELIVERIES, self.deliveries.absence("mix.rounds or mix.team"))
     }
 

@@ -178,20 +178,13 @@ impl TxCollector {
     /// Counts the deliveries of transactions to nodes until `end`.
     pub fn reach(&self, uptime: &Uptime, end: u64) -> Reach {
         let mut reach = Reach::default();
-        for (number, row) in (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused) {
-            let until = row.committed.min(end);
-            let stays = |node: &u32| {
-                uptime.honest[*node as usize] && uptime.is_up_during(*node, row.submitted, until)
-            };
-            let (mut pairs, mut by_pool) = (0, 0);
-            for node in (0..self.nodes).filter(|node| *node != row.origin).filter(stays) {
-                pairs += 1;
-                by_pool += u64::from(self.has_been(number, node));
-            }
-            if by_pool == 0 && !stays(&row.origin) && !row.is_committed() {
+        for (row, nodes) in self.pairs(uptime, end) {
+            let Some(nodes) = nodes else {
                 reach.lost_with_origin += 1;
                 continue;
-            }
+            };
+            let pairs = nodes.len() as u64;
+            let by_pool = nodes.iter().filter(|(_, had)| *had).count() as u64;
             reach.pairs += pairs;
             reach.by_pool += by_pool;
             if row.is_committed() {
@@ -201,6 +194,35 @@ impl TxCollector {
             }
         }
         reach
+    }
+
+    /// Returns the pairs of [`Reach`]: the node of each, and whether it got the transaction.
+    pub fn reached<'a>(&'a self, uptime: &'a Uptime, end: u64) -> impl Iterator<Item = (u32, bool)> + 'a {
+        let of_row = |(row, nodes): (&'a TxRow, Option<Vec<(u32, bool)>>)| {
+            let nodes = nodes.into_iter().flatten();
+            nodes.map(|(node, had)| (node, had || row.is_committed()))
+        };
+        self.pairs(uptime, end).flat_map(of_row)
+    }
+
+    /// Returns the nodes that count for each valid transaction, and whether they had it in their pools;
+    /// `None` if it was lost with its origin.
+    fn pairs<'a>(
+        &'a self,
+        uptime: &'a Uptime,
+        end: u64,
+    ) -> impl Iterator<Item = (&'a TxRow, Option<Vec<(u32, bool)>>)> + 'a {
+        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
+        valid.map(move |(number, row)| {
+            let until = row.committed.min(end);
+            let stays = |node: &u32| {
+                uptime.honest[*node as usize] && uptime.is_up_during(*node, row.submitted, until)
+            };
+            let others = (0..self.nodes).filter(|node| *node != row.origin).filter(stays);
+            let nodes: Vec<(u32, bool)> = others.map(|node| (node, self.has_been(number, node))).collect();
+            let is_somewhere = nodes.iter().any(|(_, had)| *had) || stays(&row.origin) || row.is_committed();
+            (row, is_somewhere.then_some(nodes))
+        })
     }
 }
 

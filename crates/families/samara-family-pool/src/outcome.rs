@@ -11,7 +11,7 @@ use samara_lab::network::Hosts;
 use samara_lab::results::columns::column;
 use samara_lab::results::deliveries::{DELIVERIES, senders};
 use samara_lab::results::tables::{Columns, Table, distribution, traffic};
-use samara_lab::results::{Measured, Outcome, Spread};
+use samara_lab::results::{ByClass, Measured, Outcome, Spread};
 
 /// The retained data of a run with transactions.
 #[derive(Clone, Debug)]
@@ -45,6 +45,19 @@ pub(super) fn related(own: &Outcome, others: &[&Outcome], first: &str) -> Option
     Some(own.with(related))
 }
 
+impl TransactionsMeasured {
+    /// Computes the metrics that come from single nodes for each class of nodes.
+    fn by_class(&self) -> ByClass {
+        let is_honest = |node: u32| self.uptime.honest.get(node as usize) == Some(&true);
+        let reached = self.collector.reached(&self.uptime, self.end_nanos);
+        ByClass::of(&self.point, &self.hosts)
+            .ratio("delivered_share", reached.map(|(node, has)| (node, f64::from(u8::from(has)), 1.0)))
+            .deliveries("delivery_latency_ms", &self.collector.deliveries, |_| true)
+            .bytes(&self.traffic, is_honest)
+            .uplinks(&self.traffic, self.measured_nanos, is_honest)
+    }
+}
+
 impl Measured for TransactionsMeasured {
     fn setting(&self) -> (&Point, &Hosts) {
         (&self.point, &self.hosts)
@@ -71,7 +84,9 @@ impl Measured for TransactionsMeasured {
         };
         let absence = self.collector.deliveries.absence("pool.duration or network.nodes");
         let is_incomplete = data.metrics.incomplete > 0;
-        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete).without(DELIVERIES, absence)
+        Outcome::new(&self.point, self.digest, parameter, data, is_incomplete)
+            .by_class(self.by_class())
+            .without(DELIVERIES, absence)
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

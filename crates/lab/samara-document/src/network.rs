@@ -325,7 +325,7 @@ impl Default for Queue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostClass {
-    /// Name of the class in reports.
+    /// Name of the class in reports, and in `by_class.NAME` of metrics. Each class has another one.
     pub name: String,
     /// Share of all hosts in this class, or with `classes_from` of the hosts from there on. Hosts
     /// that remain outside of all classes have the network's own values.
@@ -336,6 +336,9 @@ pub struct HostClass {
     pub downlink: Rate,
     /// Time that a node takes to validate a message. Default: the network's value.
     pub validation_time: Option<Span>,
+    /// Number of columns that these nodes keep, in scenarios whose nodes keep columns. Default: that of
+    /// other nodes.
+    pub custody: Option<u32>,
 }
 
 /// Regions and the latency between them.

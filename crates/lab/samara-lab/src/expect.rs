@@ -2,11 +2,12 @@
 
 use samara_engine::units::{Rate, Share, Size, Span};
 use samara_report::words::percent;
-use samara_scenario::Loaded;
+use samara_scenario::{Loaded, OTHER_NODES};
 use serde_json::Value;
 
-use crate::metric::{declared, has_value, is_distribution, unit, unit_in};
+use crate::metric::{Metric, declared, has_value, is_distribution, unit, unit_in};
 use crate::report::grouped;
+use crate::results::{BY_CLASS, scope};
 use crate::{family, finding};
 
 /// One expectation, for example `"time_to_custody_ms.p95" = "< 4 s"`.
@@ -142,7 +143,8 @@ impl Expectation {
         let found = figure_of(metrics, &self.metric);
         let holds = found.is_some_and(|found| (self.holds)(found, self.limit));
         let expected = format!("{} {}", self.metric, self.text);
-        let incomplete = metrics.get("incomplete").and_then(Value::as_u64).unwrap_or(0);
+        let incomplete = scope(metrics, &self.metric).and_then(|own| own.get("incomplete")?.as_u64());
+        let incomplete = incomplete.unwrap_or(0);
         let left_out = if is_distribution(&self.metric) { incomplete } else { 0 };
         let (run, unit, counts) = (run.to_owned(), self.unit, self.counts);
         Some(ExpectationResult { run, expected, found, unit, holds, counts, left_out })
@@ -165,8 +167,38 @@ pub(crate) fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
     if let Some(run) = run.filter(|run| !runs.contains(run)) {
         return Err(format!("there is no run \"{run}\"; the runs are {}", runs.join(", ")));
     }
+    has_class(loaded, metric)?;
     declared(metric, Some(family::of(&loaded.scenario)))?;
     has_value(metric)
+}
+
+/// Checks that a path by class of nodes names a class and a metric.
+fn has_class(loaded: &Loaded, path: &str) -> Result<(), String> {
+    let mut parts = path.splitn(3, '.');
+    if parts.next() != Some(BY_CLASS) {
+        return Ok(());
+    }
+    let class = parts.next().unwrap_or_default();
+    let of_points = loaded.points.iter().flat_map(|point| &point.scenario.network.classes);
+    let mut classes: Vec<&str> = of_points.map(|class| class.name.as_str()).collect();
+    if classes.is_empty() {
+        return Err("no run has classes of nodes; add a [[network.class]]".to_owned());
+    }
+    classes.push(OTHER_NODES);
+    classes.sort_unstable();
+    classes.dedup();
+    if !classes.contains(&class) {
+        let all = classes.join(", ");
+        return Err(format!("there is no class of nodes \"{class}\"; the classes are {all}"));
+    }
+    let example = format!("{BY_CLASS}.{class}.{}", metric_example(loaded));
+    parts.next().map(drop).ok_or_else(|| format!("names no metric; expected for example \"{example}\""))
+}
+
+/// The first headline of a scenario's family.
+fn metric_example(loaded: &Loaded) -> String {
+    let metrics = family::of(&loaded.scenario).metrics.iter();
+    metrics.flat_map(Metric::headline_paths).next().unwrap_or_default()
 }
 
 /// Returns the value at a path, for example `time_to_custody_ms.p95`.

@@ -24,7 +24,7 @@ use crate::explain::{self, ContentsOf, Delivered, MainTime};
 use crate::hops::message_bounds_ms;
 use crate::network::Hosts;
 use crate::results::tables::{Table, traffic};
-use crate::results::{Data, Measured, Outcome};
+use crate::results::{ByClass, Data, Measured, Outcome};
 use crate::run::{Progress, RunError};
 use crate::torture::Broken;
 
@@ -370,6 +370,7 @@ pub struct Measurements {
     traffic: Vec<HostStats>,
     metrics: Value,
     broken: Vec<Broken>,
+    by_class: ByClass,
 }
 
 impl Measurements {
@@ -385,7 +386,17 @@ impl Measurements {
         let (traffic, digest) = (world.traffic()?, world.digest()?);
         let (point, hosts) = world.setting();
         let metrics = serde_json::to_value(metrics).unwrap_or(Value::Null);
-        Ok(Self { point: point.clone(), hosts: hosts.clone(), digest, traffic, metrics, broken })
+        let by_class = ByClass::of(point, hosts);
+        Ok(Self { point: point.clone(), hosts: hosts.clone(), digest, traffic, metrics, broken, by_class })
+    }
+
+    /// Adds metrics by class of nodes, from the values of single nodes.
+    ///
+    /// The bytes of nodes need none: they follow if the experiment has the metrics of
+    /// [`NodeBytes`](crate::metric::groups::NodeBytes).
+    #[must_use]
+    pub fn by_class(self, figures: impl FnOnce(ByClass) -> ByClass) -> Self {
+        Self { by_class: figures(self.by_class), ..self }
     }
 }
 
@@ -397,7 +408,10 @@ impl Measured for Measurements {
     fn outcome(&self) -> Outcome {
         let nodes = ("nodes", self.point.scenario.network.nodes.into());
         // A metric fails the result only if the scenario expects something of it.
-        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()), false)
+        let own = self.by_class.clone();
+        let has_bytes = self.metrics.get("bytes_up_per_node").is_some();
+        let own = if has_bytes { own.bytes(&self.traffic, |_| true) } else { own };
+        Outcome::new(&self.point, self.digest, nodes, OwnData(self.metrics.clone()), false).by_class(own)
     }
 
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {
@@ -431,8 +445,9 @@ mod tests {
         let (point, inputs) = (loaded.points[0].clone(), &loaded.inputs);
         let hosts = Setup::new(&point, RunOptions::new(1, inputs)).unwrap().hosts;
         let metrics = serde_json::json!({ "incomplete": 3 });
+        let (broken, by_class) = (Vec::new(), ByClass::default());
         let measured =
-            Measurements { point, hosts, digest: (0, 0), traffic: Vec::new(), metrics, broken: Vec::new() };
+            Measurements { point, hosts, digest: (0, 0), traffic: Vec::new(), metrics, broken, by_class };
         assert!(!measured.outcome().is_incomplete);
     }
 

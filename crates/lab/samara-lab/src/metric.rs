@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use samara_document::closest;
 
 use crate::family::{self, Family};
+use crate::results::BY_CLASS;
 use crate::statistics::Statistics;
 
 /// The paths of the values of [`Statistics`].
@@ -219,7 +220,8 @@ fn added(path: &str) -> Option<&'static Metric> {
 
 /// Returns the declaration of a metric by its dotted path.
 ///
-/// A name covers all paths below it. Figures of single slots have the declarations of their names.
+/// A name covers all paths below it. Figures of single slots and of classes of nodes have the
+/// declarations of their names.
 fn find(path: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.name == name(path))
 }
@@ -227,7 +229,7 @@ fn find(path: &str) -> Option<&'static Metric> {
 fn name(path: &str) -> &str {
     let mut parts = path.split('.');
     match parts.next() {
-        Some("slots") => parts.nth(1).unwrap_or_default(),
+        Some("slots" | BY_CLASS) => parts.nth(1).unwrap_or_default(),
         name => name.unwrap_or_default(),
     }
 }

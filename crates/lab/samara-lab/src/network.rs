@@ -53,8 +53,9 @@ impl Hosts {
 pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Result<Hosts, String> {
     let network = &scenario.network;
     let table = network.nodes_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
+    // `class_of_nodes` draws the same classes.
     let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
-    let class = classes(network, count, &mut rng);
+    let class = classes(scenario, count, &mut rng);
     let own = |host: usize| class[host].map(|class| &network.classes[class]);
     let listed = table.as_deref();
     let placed = listed.and_then(|table| table.region.as_ref().map(|region| (table, region)));
@@ -104,8 +105,14 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
     })
 }
 
+/// Returns the class of each node, an index into the scenario's classes.
+pub fn class_of_nodes(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
+    classes(scenario, scenario.network.nodes, &mut NodeRng::new(seed, 1, Purpose::Topology))
+}
+
 /// Returns the class of each host.
-fn classes(network: &samara_document::Network, count: u32, rng: &mut NodeRng) -> Vec<Option<usize>> {
+fn classes(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<Option<usize>> {
+    let network = &scenario.network;
     let first = network.classes_from.unwrap_or(0);
     let mut class: Vec<Option<usize>> = vec![None; first as usize];
     for (index, spec) in network.classes.iter().enumerate() {
@@ -117,6 +124,14 @@ fn classes(network: &samara_document::Network, count: u32, rng: &mut NodeRng) ->
     class.resize(network.nodes as usize, None);
     if network.classes_from.is_none() {
         rng.shuffle(&mut class);
+    }
+    let publisher = (scenario.family().publisher)(scenario);
+    let named = publisher.and_then(|publisher| Some((publisher.host, publisher.class?)));
+    if let Some((host, name)) = named.filter(|(host, _)| *host < network.nodes) {
+        // It takes the place of another host, so classes keep their sizes.
+        let is_named = |class: &Option<usize>| class.is_some_and(|class| network.classes[class].name == name);
+        let other = class.iter().position(is_named).filter(|_| !is_named(&class[host as usize]));
+        other.into_iter().for_each(|other| class.swap(other, host as usize));
     }
     class.resize(count as usize, None);
     class

@@ -1,5 +1,6 @@
 //! Reports: the page of a scenario's results. Each family contributes its sections.
 
+mod classes;
 mod frame;
 mod rows;
 pub mod spread;
@@ -16,6 +17,7 @@ use crate::reference::{Comparison, PublishedComparison};
 use crate::results::{self, Findings, RealRun, ResultsDirectory, RivalFigures, Run};
 use crate::statistics::Statistics;
 
+pub(crate) use classes::section as by_class;
 pub(crate) use frame::first_figure;
 pub use frame::{Made, colours};
 pub(crate) use rows::unit_of;
@@ -38,7 +40,8 @@ pub struct Body {
 pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let Findings { summary, results, comparisons, checked, .. } = findings;
     let family = family::of(&loaded.scenario);
-    let mut body = family.page.body(&Results::of(loaded, findings));
+    let grouped = Results::of(loaded, findings);
+    let mut body = family.page.body(&grouped);
     let said = finding::sentences(loaded, results);
     body.findings.splice(..0, said.iter().cloned());
     body.summary.after.splice(..0, said);
@@ -58,6 +61,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let text = agreement(&summary.published);
     let others = others.map(|table| Section::new("Comparison with published figures", text, table));
     let mut sections = body.sections;
+    sections.extend(by_class(&grouped, family));
     sections.extend(rivals.map(|table| Section::new("Rivals", RIVALS, table)));
     sections.extend(explain::section(findings));
     sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));

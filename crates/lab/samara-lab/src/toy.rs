@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::family::{Family, set_base};
+use crate::metric::{Better, Metric};
 use crate::network::{self, Hosts};
 use crate::results::tables::{Table, distribution};
 use crate::results::{Data, Measured, Outcome};
@@ -32,7 +33,7 @@ static SPEC: FamilySpec = FamilySpec {
     ..FamilySpec::BASE
 };
 
-static FAMILY: Family = Family { spec: &SPEC, ..Family::BASE };
+static FAMILY: Family = Family { spec: &SPEC, metrics: &METRICS, ..Family::BASE };
 
 /// Loads these runs, or all of them.
 pub(crate) fn loaded(only: &[&str]) -> Loaded {
@@ -40,6 +41,13 @@ pub(crate) fn loaded(only: &[&str]) -> Loaded {
     let only = only.iter().map(|run| (*run).to_owned()).collect();
     let overrides = Overrides { only, ..Overrides::default() };
     load_source("toy.toml", TEXT, Inputs::default(), &overrides).expect("a valid scenario")
+}
+
+/// Loads the text of a scenario with `[toy]`.
+pub(crate) fn loaded_text(text: &str) -> Loaded {
+    set_base(&[&FAMILY]);
+    load_source("toy.toml", text, Inputs::default(), &Overrides::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The measurements of a run.
@@ -62,6 +70,15 @@ struct ToyMetrics {
     value: f64,
 }
 
+static METRICS: [Metric; 1] = [Metric {
+    name: "value",
+    unit: "",
+    better: Some(Better::Less),
+    headlines: &[""],
+    is_distribution: false,
+    meaning: "A value.",
+}];
+
 struct ToyData(ToyMetrics);
 
 impl Data for ToyData {
@@ -78,7 +95,8 @@ impl Measured for Toy {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome::new(&self.point, (1, 2), ("size", json!(3)), ToyData(ToyMetrics { value: 1.0 }), false)
+        let data = ToyData(ToyMetrics { value: 1.0 });
+        Outcome::new(&self.point, (1, 2), ("size", json!(3)), data, false)
     }
 
     fn tables<'a>(&'a self, _: &'a Outcome) -> Vec<Table<'a>> {

@@ -81,6 +81,9 @@ pub fn keep_one(one: &str, other: &str) -> String {
     format!("keep one of them (--set {one}= or --set {other}= removes one)")
 }
 
+/// The name of the nodes without a class in metrics by class.
+pub const OTHER_NODES: &str = "others";
+
 pub struct Checks<'a> {
     text: &'a str,
     problems: Vec<Problem>,
@@ -256,6 +259,24 @@ impl Checks<'_> {
         for (i, class) in network.classes.iter().enumerate() {
             if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
                 self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive");
+            }
+            if class.custody.is_some() && scenario.family().custody.is_none() {
+                let message =
+                    format!("the nodes of [{}] keep no columns; remove it", scenario.family().section);
+                self.wrong(&format!("network.class.{i}.custody"), message);
+            }
+            let (name, before) = (&class.name, &network.classes[..i]);
+            let key = format!("network.class.{i}.name");
+            if name.is_empty() || name.contains(['.', ':']) {
+                let message =
+                    format!("is \"{name}\"; expected a name without . and : for by_class.NAME of metrics");
+                self.wrong(&key, message);
+            } else if name == OTHER_NODES {
+                let message =
+                    format!("is \"{name}\", the name of all nodes without a class; choose another one");
+                self.wrong(&key, message);
+            } else if before.iter().any(|other| other.name == *name) {
+                self.wrong(&key, format!("is \"{name}\", as that of another class; choose another one"));
             }
         }
         if let Some(regions) = &network.regions {

@@ -154,7 +154,7 @@ pub struct FamilySpec {
     /// Returns the columns that each node keeps, for families whose topology depends on them.
     pub custody: Option<Custody>,
     /// The publishing host, which faults spare.
-    pub publisher: fn(&Scenario) -> Option<Publisher>,
+    pub publisher: fn(&Scenario) -> Option<Publisher<'_>>,
     /// The maximum of `network.nodes`.
     pub nodes_max: u32,
     /// Returns the number of hosts beyond those of `network.nodes`.
@@ -183,10 +183,12 @@ pub struct FamilySpec {
 /// The start of a key, a part of the message about it, and the remedy that the message gets.
 pub type Remedy = (&'static str, &'static str, &'static str);
 
-/// A publishing host, and its rates if it has rates of its own.
+/// A publishing host, and its class and rates if it has some of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Publisher {
+pub struct Publisher<'a> {
     pub host: u32,
+    /// The name of its class.
+    pub class: Option<&'a str>,
     pub uplink: Option<Rate>,
     pub downlink: Option<Rate>,
 }

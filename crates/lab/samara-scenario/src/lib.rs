@@ -28,7 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
-pub use check::{Checks, keep_one};
+pub use check::{Checks, OTHER_NODES, keep_one};
 pub use load::{
     Change, Loaded, Origin, Overrides, POINTS_MAX, Point, TEXT_BYTES_MAX, check_text, load, load_source,
     load_with,

@@ -1,6 +1,7 @@
 //! Tests of the lab with all families: scenarios and their inputs, runs, sweeps, pages, torture.
 
 mod bounds;
+mod classes;
 mod deliveries;
 mod explain;
 mod inputs;

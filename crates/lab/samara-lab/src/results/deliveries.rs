@@ -86,6 +86,10 @@ impl Deliveries {
         })
     }
 
+    pub(super) fn rows(&self) -> &[DeliveryRow] {
+        &self.rows
+    }
+
     /// Returns the deliveries whose senders are known.
     pub fn known(&self) -> impl Iterator<Item = DeliveryRow> {
         self.rows.iter().filter(|row| row.from != NOBODY).copied()

@@ -1,5 +1,6 @@
 //! Results: metrics, the machine-readable summary, and the tables of a results directory.
 
+mod by_class;
 pub mod columns;
 pub mod deliveries;
 mod directory;
@@ -11,6 +12,8 @@ mod summary;
 pub mod tables;
 
 pub use crate::files::{FileError, cannot_write, write_inside, write_named, write_named_by};
+pub(crate) use by_class::scope;
+pub use by_class::{BY_CLASS, ByClass, CLASS_NODES};
 pub use columns::{Cell, Column, Rows, Stored, Values, column};
 pub use deliveries::{DELIVERIES_MAX, Deliveries, DeliveryRow, NOBODY, Spread};
 pub use directory::{DirectoryError, ResultsDirectory, point_name};

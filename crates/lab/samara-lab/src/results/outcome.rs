@@ -11,7 +11,7 @@ use samara_sim::{HostStats, RivalStats};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{RealRun, RivalFigures, Run, Table};
+use super::{BY_CLASS, ByClass, RealRun, RivalFigures, Run, Table};
 use crate::explain::Explained;
 use crate::family;
 use crate::network::Hosts;
@@ -73,7 +73,10 @@ impl Outcome {
 
     /// Returns the same run with data that relate it to others.
     pub fn with(&self, data: impl Data) -> Self {
-        let run = Run { metrics: value(data.metrics()), ..self.run.clone() };
+        let mut run = Run { metrics: value(data.metrics()), ..self.run.clone() };
+        if let Some(of_classes) = self.run.metrics.get(BY_CLASS) {
+            run.metrics[BY_CLASS] = of_classes.clone();
+        }
         Self { run, data: Arc::new(data), ..self.clone() }
     }
 
@@ -94,6 +97,15 @@ impl Outcome {
     pub fn typed<D: Data>(&self) -> Option<Outcome<D>> {
         let Self { run, point, is_incomplete, data } = self.clone();
         Some(Outcome { run, point, is_incomplete, data: data.downcast().ok()? })
+    }
+
+    /// Adds the metrics of each class of nodes.
+    #[must_use]
+    pub fn by_class(mut self, figures: ByClass) -> Self {
+        if let (Some(figures), Value::Object(metrics)) = (figures.into_value(), &mut self.run.metrics) {
+            metrics.insert(BY_CLASS.to_owned(), figures);
+        }
+        self
     }
 
     /// States why a table is absent, if there is a reason.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use samara_scenario::Scenario;
+use samara_scenario::{Point, Scenario};
 use samara_sim::HostStats;
 
 use super::columns::{Column, Rows, column};
@@ -70,8 +70,34 @@ pub fn distribution<'a>(table: &'static str, name: &'static str, points: &'a [(f
 pub fn tables<'a>(measured: &'a dyn Measured, outcome: &'a Outcome) -> Vec<Table<'a>> {
     let mut tables = measured.tables(outcome);
     tables.extend(hosts(measured));
-    tables
+    let (point, hosts) = measured.setting();
+    if point.scenario.network.classes.is_empty() {
+        return tables;
+    }
+    tables.into_iter().map(|table| with_class(table, point, hosts)).collect()
 }
+
+/// Adds the class of the nodes of a table that has nodes and no classes.
+fn with_class<'a>(table: Table<'a>, point: &'a Point, hosts: &'a Hosts) -> Table<'a> {
+    let (name, rows, make) = (table.name, table.rows, table.make);
+    Table::new(name, rows, move || {
+        let mut columns = make();
+        let at = columns.iter().position(|(name, _)| *name == NODE);
+        let nodes = at.and_then(|at| columns[at].1.cells::<u32>());
+        let nodes = nodes.filter(|_| !columns.iter().any(|(name, _)| *name == CLASS));
+        let class = |node: Option<&u32>| {
+            let class = (*hosts.class.get(*node? as usize)?)?;
+            Some(point.scenario.network.classes[class].name.as_str())
+        };
+        let class = nodes.map(|nodes| column(nodes.map(class)));
+        columns.extend(class.map(|class| (CLASS, class)));
+        columns
+    })
+}
+
+/// The columns of nodes and of their classes.
+const NODE: &str = "node";
+const CLASS: &str = "class";
 
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     let (point, hosts) = measured.setting();
@@ -118,7 +144,7 @@ pub fn traffic(stats: &[HostStats], hosts: &Hosts, scenario: &Scenario) -> Colum
     ];
     let mut columns: Columns = vec![
         ("node", column(0..stats.len() as u32)),
-        ("class", column(class)),
+        (CLASS, column(class)),
         ("uplink_bps", column(hosts.configs.iter().map(|host| host.uplink_bps))),
         ("downlink_bps", column(hosts.configs.iter().map(|host| host.downlink_bps))),
     ];

@@ -14,7 +14,8 @@ use crate::expect::ExpectationResult;
 use crate::family::{self, Deadline, Family};
 use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
-    Body, Grid, Made, Runs, expectations, first_figure, grouped, late_faults, unit_of, with_failures,
+    Body, Grid, Made, Runs, by_class, expectations, first_figure, grouped, late_faults, unit_of,
+    with_failures,
 };
 use crate::results::Findings;
 
@@ -47,6 +48,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     }
     let table = report.table();
     sections.push(Section::new("Means", "", table.clone()));
+    sections.extend(by_class(&report.grid, family::of(&loaded.scenario)));
     sections.extend(expectations(checked));
     sections.push(again(loaded, summary));
     let made = Made {

@@ -123,6 +123,7 @@ fn relevant_parts(scenario: &Scenario) -> (Network, Option<Columns>) {
         custody: workload.custody,
         custody_file: workload.custody_file.clone(),
         publisher: workload.publisher,
+        publisher_class: workload.publisher_class.clone(),
         publisher_subscribes_all: workload.publisher_subscribes_all,
         ..Columns::default()
     };
