@@ -63,11 +63,12 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let mut sections = body.sections;
     sections.extend(by_class(&grouped, family));
     sections.extend(rivals.map(|table| Section::new("Rivals", RIVALS, table)));
-    sections.extend(explain::section(findings));
     sections.extend(measured.into_iter().chain(others).chain(expectations(&labelled(loaded, checked))));
     sections.extend(real_nodes(findings));
     sections.extend(body.details);
     sections.push(again(loaded, findings));
+    let figure = first_figure(&mut sections);
+    sections.splice(..0, explain::section(findings));
     let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
     let real = summary.runs.iter().any(|run| run.real.is_some());
     let made = Made {
@@ -81,7 +82,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         kind: summary.scenario.clone(),
         is_bad: is_incomplete || checked.iter().any(ExpectationResult::fails),
         findings: with_failures(checked, body.findings),
-        figure: first_figure(&mut sections),
+        figure,
         sections,
         summary: body.summary,
         ..made.frame(loaded, checked)

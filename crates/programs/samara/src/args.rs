@@ -256,9 +256,10 @@ pub(crate) struct RunOptions {
     /// Number of threads; results do not depend on it. Default: all processors.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
-    /// Deliveries to record for `samara explain`: off, all, a number N for one of N items, or auto:
-    /// all of short runs, and a sample of long ones.
-    #[arg(long, value_name = "WHICH", default_value = "off", value_parser = explained)]
+    /// Deliveries whose time to divide into causes: off, all, a number N for one of N items, auto (all
+    /// of short runs, a sample of long ones), or cheap (the same with smaller samples, and off beyond
+    /// 2,000 nodes).
+    #[arg(long, value_name = "WHICH", default_value = "cheap", value_parser = explained)]
     pub(crate) explain: Mode,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
@@ -267,11 +268,12 @@ pub(crate) struct RunOptions {
 /// Parses which deliveries to explain.
 fn explained(text: &str) -> Result<Mode, String> {
     match (text, text.parse()) {
+        ("cheap", _) => Ok(Mode::Cheap),
         ("auto", _) => Ok(Mode::Auto),
         ("all", _) => Ok(Mode::Every(1)),
         ("off", _) => Ok(Mode::Off),
         (_, Ok(items)) if items > 0 => Ok(Mode::Every(items)),
-        _ => Err("expected auto, all, off, or a number N for one of N items".to_owned()),
+        _ => Err("expected cheap, auto, all, off, or a number N for one of N items".to_owned()),
     }
 }
 

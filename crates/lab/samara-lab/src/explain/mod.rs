@@ -27,6 +27,11 @@ pub use what_if::{Counterfactual, WHY_PARTS_DIFFER, WhatIf, Without, what_if};
 /// Deliveries up to which all are recorded: a row takes some 200 bytes.
 pub const ROWS_MAX: u64 = 1_000_000;
 
+/// The limits of [`Mode::Cheap`]: nodes of a network with records, and deliveries of a run up to which
+/// all are recorded.
+pub const CHEAP_NODES_MAX: u32 = 2_000;
+pub const CHEAP_ROWS_MAX: u64 = 100_000;
+
 /// The name of the table.
 pub const PATHS: &str = "paths";
 
@@ -36,6 +41,9 @@ pub enum Mode {
     /// None.
     #[default]
     Off,
+    /// In networks of up to [`CHEAP_NODES_MAX`] nodes all up to [`CHEAP_ROWS_MAX`] deliveries, and a sample
+    /// of the items beyond; none in larger networks.
+    Cheap,
     /// All up to [`ROWS_MAX`] deliveries, and a sample of the items beyond.
     Auto,
     /// One of this many items.
@@ -56,17 +64,21 @@ impl Explain {
         Self { mode, without: None, found: Mutex::new(None) }
     }
 
-    /// Returns the sampling interval of items; `None` if nothing is recorded.
-    pub fn every(&self, deliveries: Option<u64>) -> Option<u64> {
+    /// Returns the sampling interval of items in a network of so many nodes; `None` if nothing is
+    /// recorded.
+    pub fn every(&self, nodes: u32, deliveries: Option<u64>) -> Option<u64> {
+        let up_to = |most: u64| deliveries.unwrap_or(0).div_ceil(most).max(1);
         match self.mode {
             Mode::Off => None,
             Mode::Every(items) => Some(items),
-            Mode::Auto => Some(deliveries.unwrap_or(0).div_ceil(ROWS_MAX).max(1)),
+            Mode::Cheap => (nodes <= CHEAP_NODES_MAX).then(|| up_to(CHEAP_ROWS_MAX)),
+            Mode::Auto => Some(up_to(ROWS_MAX)),
         }
     }
 
-    pub(crate) fn is_on(&self) -> bool {
-        self.mode != Mode::Off
+    /// Returns true if somebody asked for records: a run without any then says why.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !matches!(self.mode, Mode::Off | Mode::Cheap)
     }
 
     pub fn put(&self, explained: Explained) {
@@ -312,5 +324,20 @@ fn row(delivery: &Delivered, path: Option<Vec<Hop>>, is_delivery: bool) -> PathR
         since_nanos: last.map_or(0, |hop| hop.since.saturating_sub(origin.at)),
         parts: Compact::from(&parts_of(&path)),
         hop: last.map(|hop| Compact::from(&hop.parts)).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cheap_records_a_sample_of_long_runs_and_nothing_of_large_networks() {
+        let every = |mode, nodes, deliveries| Explain::new(mode).every(nodes, Some(deliveries));
+        let cheap = |nodes, deliveries| every(Mode::Cheap, nodes, deliveries);
+        assert_eq!([cheap(2_000, 100_000), cheap(2_000, 250_000), cheap(2_001, 1)], [Some(1), Some(3), None]);
+        assert_eq!(every(Mode::Auto, 2_001, 1_000_001), Some(2));
+        assert_eq!(every(Mode::Off, 1, 1), None);
+        assert!(!Explain::new(Mode::Cheap).is_wanted() && Explain::new(Mode::Auto).is_wanted());
     }
 }

@@ -177,7 +177,7 @@ fn record<E: Experiment>(experiment: &E, net: &mut Net<'_, E::App>, explain: &Ex
     let nodes = net.hosts().len() as u32;
     let expected =
         experiment.deliveries_max(nodes).or(experiment.progress(net.sim.now()).deliveries_expected);
-    let every = explain.every(expected).filter(|_| net.is_alone())?;
+    let every = explain.every(nodes, expected).filter(|_| net.is_alone())?;
     let contents = experiment.contents()?;
     net.sim.explain(move |frame, key| {
         let mut contents = contents(frame, key);

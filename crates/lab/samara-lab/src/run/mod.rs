@@ -131,7 +131,7 @@ pub fn run(
     let rivals = std::mem::take(&mut *lock(&rivals));
     let paths = match options.explain.take() {
         Some(explained) => Paths::Found(explained),
-        None if options.explain.is_on() => Paths::Missing,
+        None if options.explain.is_wanted() => Paths::Missing,
         None if rivals.is_empty() => return Ok(measured),
         None => Paths::Unwanted,
     };
