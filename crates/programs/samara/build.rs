@@ -1,4 +1,5 @@
-//! Passes the commit of the sources to the program, if they are in a Git repository.
+//! Passes the version and the commit of the sources to the program. Sources outside of their Git
+//! repository have no commit.
 
 use std::process::Command;
 
@@ -16,6 +17,10 @@ fn main() {
         }
     }
     println!("cargo:rerun-if-changed=build.rs");
-    let commit = git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_default();
+    // Unpacked sources can lie within a repository of something else.
+    let own = git(&["ls-files", "--error-unmatch", "build.rs"]);
+    let commit = own.and_then(|_| git(&["rev-parse", "--short=10", "HEAD"])).unwrap_or_default();
     println!("cargo:rustc-env=SAMARA_COMMIT={commit}");
+    let of_commit = if commit.is_empty() { String::new() } else { format!(" ({commit})") };
+    println!("cargo:rustc-env=SAMARA_VERSION={}{of_commit}", env!("CARGO_PKG_VERSION"));
 }

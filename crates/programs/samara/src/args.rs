@@ -26,7 +26,7 @@ macro_rules! without_net {
 
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
-#[command(name = "samara", version, about)]
+#[command(name = "samara", version = env!("SAMARA_VERSION"), about)]
 #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`, `samara group` and `samara testbed`")))]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -40,6 +40,32 @@ fn wait_until_exists(path: &Path) {
 }
 
 #[test]
+fn version_names_the_commit_that_results_name() {
+    let scratch = Scratch::new("version");
+    let commit = scratch.json(small_args(&["--format", "json", "--out", "r"]))["origin"]["commit"].clone();
+    let commit = commit.as_str().unwrap();
+    let of_commit = if commit.is_empty() { String::new() } else { format!(" ({commit})") };
+    assert_eq!(scratch.ok(["--version"]), format!("samara {}{of_commit}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// Returns a scalar of `CITATION.cff`.
+fn cited<'a>(file: &'a str, key: &str) -> &'a str {
+    let value = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    value.unwrap_or_else(|| panic!("CITATION.cff has no {key}")).trim_matches('"')
+}
+
+#[test]
+fn citation_has_the_facts_of_the_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let file = std::fs::read_to_string(root.join("CITATION.cff")).unwrap();
+    let licences =
+        file.split_once("\nlicense:\n").unwrap().1.lines().map_while(|line| line.strip_prefix("  - "));
+    assert_eq!(licences.collect::<Vec<_>>().join(" OR "), env!("CARGO_PKG_LICENSE"));
+    assert_eq!(cited(&file, "version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(cited(&file, "repository-code"), env!("CARGO_PKG_REPOSITORY"));
+}
+
+#[test]
 fn json_is_one_document_with_the_documented_keys() {
     let scratch = Scratch::new("json");
     let document = scratch.json(small_args(&["--format", "json", "--out", "r"]));
