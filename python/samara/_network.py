@@ -412,7 +412,10 @@ def _latency(
         attribute, loss = read.edge_attribute(_LATENCIES), read.edge_attribute(_LOSSES)
         if attribute is None:
             if spec:
-                raise ValueError(f"network(): {', '.join(spec)} cannot apply without latencies of pairs")
+                raise ValueError(
+                    f"network(): {', '.join(spec)} cannot apply without latencies of pairs; pass a square array as latency, or edges with "
+                    "the attribute latency"
+                )
             return set()
         reverse = attribute.replace(attribute.split("_")[0], f"{attribute.split('_')[0]}_reverse", 1)
         can_miss = "others" in spec or "paths" in spec
@@ -427,7 +430,7 @@ def _latency(
     if not isinstance(latency, Labelled):
         single = latency.value
         if spec:
-            raise ValueError(f"network(): {', '.join(spec)} cannot apply to one latency for all pairs")
+            raise ValueError(f"network(): {', '.join(spec)} cannot apply to one latency for all pairs; pass a square array as latency")
         table["latency"] = single if isinstance(single, str) else f"{_number(single, 'latency')} ms"
         return set()
     matrix = latency.square()
@@ -499,7 +502,7 @@ def _number(value: Any, where: str) -> str:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"network(): {where}: {value!r} is a {type(value).__name__}, not a number")
     if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(f"network(): {where}: {value} is not a quantity")
+        raise ValueError(f"network(): {where} is {value}; expected a finite number")
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 

@@ -94,7 +94,11 @@ def _read(path: str | PathLike[str], format: str | None, nodes: int | None, keys
     if LATENCY in files:
         table["latency_file"] = {"file": LATENCY, "kind": "one-way", **network.keys.get("latency_file", {}), **latency_keys}
     elif latency_keys:
-        raise ValueError(f"{name}: has no latencies, so {', '.join(latency_keys)} cannot apply")
+        what = ", ".join(latency_keys)
+        raise ValueError(
+            f"{name}: has no latencies, so {what} cannot apply; add the attribute latency to its edges, or omit {what} and set "
+            "network.latency or network.latency_file in the scenario"
+        )
     return Network(table, files, network.labels, [f"{name}: {note}" for note in network.notes])
 
 
