@@ -11,8 +11,8 @@ See docs/guides/python.md for a guide.
 from samara._compare import Comparison, compare
 from samara._network import Network, messages, network
 from samara._policy import Policy, PolicyLike, SchedulingPolicy
-from samara._result import Figure, Report, Result, Run
-from samara._run import run
+from samara._result import Curve, Figure, Report, Result, Run
+from samara._run import run, sweep
 from samara._samara import (
     DirectoryError,
     Error,
@@ -29,6 +29,7 @@ from samara._table import Table
 
 __all__ = [
     "Comparison",
+    "Curve",
     "DirectoryError",
     "Error",
     "Figure",
@@ -55,4 +56,5 @@ __all__ = [
     "run",
     "scenarios",
     "schema",
+    "sweep",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -73,6 +73,21 @@ def mapping(argument: str, value: Any, expected: str) -> Mapping[str, Any]:
         if not isinstance(key, str):
             raise wrong(argument, key, f"a text as key of {expected}")
     return value
+
+
+def axes(value: Any) -> dict[str, list[Any]]:
+    """Returns the keys of a sweep with their values."""
+    expected = "a mapping of keys to lists of values, such as {'protocol.degree': [4, 6, 8]}"
+    found = {}
+    for key, values in mapping("over", value, expected).items():
+        if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+            raise wrong(f"over[{key!r}]", values, "a list of values")
+        found[key] = list(values)
+        if not found[key]:
+            raise ValueError(f"over[{key!r}]: found no value; expected a list of values, or no such key")
+        if twice := [one for at, one in enumerate(found[key]) if one in found[key][:at]]:
+            raise ValueError(f"over[{key!r}]: found {twice[0]!r} twice; each value is one point; use seeds to repeat it")
+    return found
 
 
 def path(argument: str, value: Any, expected: str) -> str:

@@ -201,6 +201,13 @@ class Result:
         """Returns the report that `samara run` writes."""
         return Report(self._native.html())
 
+    def curve(self, metric: str | None = None) -> Curve:
+        """Returns a metric over the sweep of the scenario, with means and intervals over seeds.
+
+        `metric` is a path such as "delivery_latency_ms.mean", by default the first headline.
+        """
+        return Curve(self, *self._native.curve(metric))
+
     # ---- comparison and storage ----
 
     def compare(
@@ -232,3 +239,29 @@ class Result:
 
     def _repr_html_(self) -> str:
         return f"<pre style='line-height: 1.2'>{escape(self._native.text)}</pre><p>digest <code>{self.digest}</code></p>"
+
+
+class Curve:
+    """A metric over the values of a sweep: means over seeds, with Student's 95 % confidence intervals."""
+
+    def __init__(self, result: Result, metric: str, table: _samara.Table, name: str, svg: str) -> None:
+        #: The result with all runs. `result.curve(...)` has another metric of the same runs.
+        self.result = result
+        #: The path of the metric.
+        self.metric = metric
+        #: A row for each point: `run`, a column for each key, `mean`, `confidence_95` (half the width of
+        #: the interval; null for one seed), `min`, `max` and `seeds`, the number of seeds that measured
+        #: the metric. Means of `incomplete`, `lost` and `wrong` follow, if the scenario counts these.
+        self.table = Table(table)
+        self._figure = Figure(name, svg)
+
+    def figure(self) -> Figure:
+        """Returns the means over the last key with a band for the intervals: a line for each run and
+        each combination of values of the other keys."""
+        return self._figure
+
+    def __repr__(self) -> str:
+        return f"<samara.Curve of {self.metric}: {len(self.table)} points, {len(self.result.runs)} runs>"
+
+    def _repr_html_(self) -> str:
+        return f"{self._figure.svg}{self.table._repr_html_()}"

@@ -140,6 +140,14 @@ impl Origin {
         }
     }
 
+    /// The argument that varies a key.
+    fn grid(self, key: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--grid {key}"),
+            Self::Python => format!("over[{key:?}]"),
+        }
+    }
+
     /// The key that sets an axis of the sweep to one value.
     fn axis(self, place: usize, value: &toml::Value) -> String {
         match self {
@@ -439,7 +447,7 @@ impl Base<'_> {
     fn axis_error(&self, place: usize, message: &str) -> ScenarioError {
         let key = &self.axes()[place].key;
         if self.overrides.axes.iter().any(|(own, _)| own == key) {
-            return flag(self.source, &format!("--grid {key}"), message);
+            return flag(self.source, &self.overrides.origin.grid(key), message);
         }
         let of_axis = format!("sweep.axis.{place}.key");
         ScenarioError::of(self.source, Problem::at(self.text, &of_axis, format!("{key}: {message}")))

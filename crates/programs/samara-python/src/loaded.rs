@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use samara_document::Inputs;
+use samara_document::keys::parse_value;
 use samara_engine::outbox::Policies;
 use samara_lab::network;
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Used, column};
+use samara_lab::sweep::Curve;
 use samara_scenario::{
     Loaded as Scenario, Origin, Overrides, Point, RunSpec, check_text, load_source, load_with,
 };
@@ -32,9 +35,10 @@ pub(crate) struct Loaded {
 }
 
 /// Loads a scenario: a built-in one or a file by its `name`, or a `text` with the `files` it names.
+/// `axes` are keys with the values of a sweep.
 #[pyfunction]
-#[pyo3(signature = (name, *, text = None, files = BTreeMap::new(), directory = None, set = vec![], only = vec![], seeds = vec![],
-    runs = vec![], policies = vec![]))]
+#[pyo3(signature = (name, *, text = None, files = BTreeMap::new(), directory = None, set = vec![], axes = vec![], only = vec![],
+    seeds = vec![], runs = vec![], policies = vec![]))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn load(
     py: Python<'_>,
@@ -43,6 +47,7 @@ pub(crate) fn load(
     files: BTreeMap<String, Vec<u8>>,
     directory: Option<PathBuf>,
     set: Vec<(String, String)>,
+    axes: Vec<(String, Vec<String>)>,
     only: Vec<String>,
     seeds: Vec<u64>,
     runs: Vec<BTreeMap<String, String>>,
@@ -57,7 +62,10 @@ pub(crate) fn load(
     }
     let runs = runs.into_iter().map(variant).collect::<PyResult<_>>()?;
     let origin = Origin::Python;
-    let overrides = Overrides { set, only, seeds, runs, policies: known, origin, ..Overrides::default() };
+    let values = |values: Vec<String>| values.iter().map(|value| parse_value(value)).collect();
+    let axes = axes.into_iter().map(|(key, of_key)| (key, values(of_key))).collect();
+    let overrides =
+        Overrides { set, axes, only, seeds, runs, policies: known, origin, ..Overrides::default() };
     let loaded = match text {
         None => load_with(name, &overrides),
         Some(text) => {
@@ -112,6 +120,12 @@ impl Loaded {
     #[getter]
     fn points(&self) -> Vec<(String, u64, String)> {
         self.scenario.points.iter().map(|point| (point.name(), point.seed, point.label.clone())).collect()
+    }
+
+    /// Checks before a run that it can have the curve of a metric.
+    #[pyo3(signature = (metric = None))]
+    fn check_curve(&self, metric: Option<&str>) -> PyResult<()> {
+        Curve::check(&self.scenario, metric).map_err(PyValueError::new_err)
     }
 
     /// Returns the links of every run, as pairs of dialer and listener.

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use samara_lab::compare::{self, Crossed, Pair, Threshold, compare};
 use samara_lab::report;
 use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
-use samara_lab::sweep::{PointRecord, points_table};
+use samara_lab::sweep::{Curve, PointRecord, points_table};
 use samara_report::{Page, png};
 use samara_scenario::{Loaded, Point};
 
 use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;
-use crate::table::{Kept, Labels, Table, Tables, array};
+use crate::table::{Kept, Labels, Table, Tables};
 
 /// The results of all runs of a scenario.
 #[pyclass(frozen, module = "samara._samara")]
@@ -140,8 +140,17 @@ impl Outcome {
         let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
         let table = points_table(&records).map_err(errors::table)?;
         let known = table.columns.iter().filter(|(name, _)| !unknown.contains(&name.as_str()));
-        let columns = known.map(|(name, column)| (name, array(column)));
-        Table::new("metrics", vec![RecordBatch::try_from_iter(columns).map_err(errors::table)?])
+        Table::of("metrics", known)
+    }
+
+    /// Returns a metric over the sweep: its path, a table of means over seeds, and the name and the SVG
+    /// of its figure.
+    #[pyo3(signature = (metric = None))]
+    fn curve(&self, py: Python<'_>, metric: Option<&str>) -> PyResult<(String, Table, String, String)> {
+        let curve = py.detach(|| Curve::of(&self.loaded, &self.findings, metric));
+        let curve = curve.map_err(PyValueError::new_err)?;
+        let svg = py.detach(|| curve.figure.svg());
+        Ok((curve.metric, Table::of("curve", curve.table.columns.iter())?, curve.figure.name, svg))
     }
 
     /// The names of the figures.

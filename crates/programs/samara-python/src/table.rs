@@ -68,6 +68,13 @@ impl Table {
         let batches = batches.into_iter().map(same).collect::<PyResult<_>>()?;
         Ok(Self { name: name.to_owned(), schema, batches })
     }
+
+    /// Creates a table that is not of single runs.
+    pub(crate) fn of<'a>(name: &str, columns: impl Iterator<Item = &'a (String, Column)>) -> PyResult<Self> {
+        let columns = columns.map(|(name, column)| (name, array(column), column.present.is_some()));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns);
+        Self::new(name, vec![batch.map_err(crate::errors::table)?])
+    }
 }
 
 #[pymethods]
@@ -221,7 +228,7 @@ impl Labels {
 }
 
 /// Converts a column to Arrow's format.
-pub(crate) fn array(column: &Column) -> ArrayRef {
+fn array(column: &Column) -> ArrayRef {
     macro_rules! arrays {
         ($($variant:ident($array:ident)),*) => {
             match &column.values {

@@ -25,9 +25,8 @@ use crate::results::{Column, Headline, Rows, Run, column, combined_digest, witho
 use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
-pub use report::LACKS;
-pub use report::page;
 pub(crate) use report::plain;
+pub use report::{Curve, LACKS, page};
 
 /// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

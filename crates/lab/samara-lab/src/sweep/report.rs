@@ -3,6 +3,8 @@
 //! With axes, there is a line for each run over the last axis. Without axes, the runs are side by
 //! side.
 
+mod curve;
+
 use std::collections::BTreeSet;
 
 use samara_report::words::{MISSING, plural};
@@ -18,6 +20,8 @@ use crate::report::{
     with_failures,
 };
 use crate::results::Findings;
+
+pub use curve::Curve;
 
 /// Maximum number of metrics with figures.
 const METRICS_MAX: usize = 4;
