@@ -92,6 +92,7 @@ const CUSTODY: [Column; 10] = [
 
 const SUMMARY: [Column; 9] = [
     spread("mean ms", MEAN, Form::Fixed(0)),
+    mean("incomplete", "incomplete", Form::Number),
     mean("p50", "time_to_custody_ms.p50", Form::Fixed(0)),
     mean("p95", "time_to_custody_ms.p95", Form::Fixed(0)),
     mean("max", "time_to_custody_ms.max", Form::Fixed(0)),
@@ -99,7 +100,6 @@ const SUMMARY: [Column; 9] = [
     computed("x bound", |_, row| over_bound(row)),
     computed("copies", |_, row| copies(row)),
     mean("MB up", "bytes_up_per_node", Form::Mega(2)),
-    mean("incomplete", "incomplete", Form::Number),
 ];
 
 /// The times of the runs or, if many nodes did not finish, the shares of those that did.
@@ -194,15 +194,16 @@ fn by(results: &Results<'_>, otherwise: &str) -> String {
     only_deadline(results).map_or_else(|| otherwise.to_owned(), |deadline| deadline.to_string())
 }
 
-/// Returns a table in which the share of nodes that met the deadline is before the last column, unless
-/// the deadline is the default and all met it.
+/// Returns a table in which the share of nodes that met the deadline is before the incomplete ones,
+/// unless the deadline is the default and all met it.
 fn with_deadline(results: &Results<'_>, columns: &[Column]) -> Table {
     let mut table = results.table(columns);
     let default = Columns::default().deadline;
     if results.rows.iter().all(|row| deadline(row) == default && is_complete(row)) {
         return table;
     }
-    let at = table.headings.len() - 1;
+    let is_incomplete = |heading: &String| heading.eq_ignore_ascii_case("incomplete");
+    let Some(at) = table.headings.iter().position(is_incomplete) else { return table };
     table.headings.insert(at, format!("by {}", by(results, "deadline")));
     for (shown, row) in table.rows.iter_mut().zip(&results.rows) {
         shown.cells.insert(at - 1, percent(row.mean(BY_DEADLINE), 1));
@@ -284,8 +285,10 @@ fn summary(results: &Results<'_>) -> Summary {
         shown.name += " *";
         legend += " * is the least mean of the runs without incomplete nodes.";
     }
-    let (before, after) = (misses(results, |row| row.run.clone()), caveats(results));
-    Summary { before, legend, table, after, ..Summary::default() }
+    let missed = misses(results, |row| row.run.clone());
+    let missed = missed.into_iter().map(|sentence| format!("{sentence}."));
+    let sentences = missed.chain(caveats(results)).chain(lead(results)).collect();
+    Summary { sentences, legend, table, ..Summary::default() }
 }
 
 /// Returns what times mean if nodes are incomplete, and whether all nodes can be complete.
@@ -307,13 +310,7 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     let mut sentences: Vec<String> = met(results).into_iter().collect();
     sentences.extend(missed.iter().map(|sentence| format!("{sentence}.")));
     sentences.extend(caveats(results));
-    match results.is_sweep() {
-        false if finding::sentences(results.loaded, &results.findings.results).is_empty() => {
-            sentences.extend(fastest(results))
-        }
-        false => {}
-        true => sentences.extend(fastest_at_ends(results)),
-    }
+    sentences.extend(lead(results));
     sentences.extend(first_rows(results).filter_map(|row| slow_start(row.first())));
     sentences.extend(results.findings.comparisons.iter().map(|comparison| {
         format!(
@@ -324,6 +321,15 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         )
     }));
     sentences
+}
+
+/// Returns a sentence on the fastest runs, unless the scenario has sentences of its own.
+fn lead(results: &Results<'_>) -> Option<String> {
+    match results.is_sweep() {
+        true => fastest_at_ends(results),
+        false if finding::sentences(results.loaded, &results.findings.results).is_empty() => fastest(results),
+        false => None,
+    }
 }
 
 /// Returns sentences on the nodes that missed the deadline, by run. `name` returns the name of a

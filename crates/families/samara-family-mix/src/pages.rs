@@ -15,6 +15,8 @@ pub(super) static PAGE: PageSpec = PageSpec {
         Section::drawn(side_by_side).side_by_side(),
         Section::new("Throughput and its bounds").about(LEGEND).tables(&[&[
             mean("slots/s", "slots_per_s", Form::Number),
+            computed("failed", |_, row| format!("{:.0} of {:.0}", row.mean("failed"), row.mean("rounds"))),
+            mean("wrong", FAULTS, Form::Number),
             mean("gain", "gain", Form::Fixed(2)),
             computed("formula", |_, row| {
                 if is_base(row) { MISSING.to_owned() } else { fixed(row.mean("gain_by_formula"), 2) }
@@ -28,8 +30,6 @@ pub(super) static PAGE: PageSpec = PageSpec {
             computed("processors", |_, row| {
                 percent_range(row.mean("cpu_utilisation_min"), row.mean("cpu_utilisation_max"))
             }),
-            computed("failed", |_, row| format!("{:.0} of {:.0}", row.mean("failed"), row.mean("rounds"))),
-            mean("wrong", FAULTS, Form::Number),
             mean("gap", "longest_gap_ms", Form::ShortMs),
         ]]),
         Section::new("Limits").side_by_side().charts(&[Chart::Parts(limits)]),

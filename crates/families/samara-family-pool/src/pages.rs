@@ -68,6 +68,7 @@ pub(super) static PAGE: PageSpec = PageSpec {
 
 const COSTS: Section = Section::new("Cost of each pool").about(LEGEND).tables(&[&[
     mean("copies", "duplication_factor", Form::Fixed(3)),
+    mean("incomplete", "incomplete", Form::Number),
     mean("SeenTx", "seen_tx", Form::Fixed(1)),
     mean("WantTx", "want_tx", Form::Fixed(2)),
     mean("p50", "delivery_latency_ms.p50", Form::ShortMs),
@@ -78,7 +79,6 @@ const COSTS: Section = Section::new("Cost of each pool").about(LEGEND).tables(&[
     computed("saved", |grid, row| fixed(saved(grid, row).unwrap_or(f64::NAN), 2)),
     mean("early", "early_timeouts", Form::Number),
     mean("by block", "by_block_share", Form::Percent(2)),
-    mean("incomplete", "incomplete", Form::Number),
 ]]);
 
 const LEGEND: &str = "Per node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\

@@ -72,6 +72,15 @@ impl ExpectationResult {
         }
     }
 
+    /// Returns a sentence on the number of results that hold.
+    pub fn count(results: &[Self]) -> String {
+        let held = results.iter().filter(|result| result.holds);
+        let (held, left_out) =
+            held.fold((0, 0), |(held, part), result| (held + 1, part + usize::from(result.left_out > 0)));
+        let text = format!("{held} of {} expectations hold", results.len());
+        if left_out > 0 { format!("{text}, {left_out} of them for what arrived.") } else { text + "." }
+    }
+
     /// Returns the lines of several results, each once for all seeds and points. An expectation that
     /// does not count has one line for all runs that do not meet it.
     pub fn lines<'a>(results: impl IntoIterator<Item = &'a Self>) -> Vec<String> {

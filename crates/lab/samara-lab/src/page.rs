@@ -71,12 +71,15 @@ impl PageSpec {
         };
         let draw = |all: &[Section]| all.iter().flat_map(|section| section.draw(results)).collect();
         let findings = (self.findings)(results);
-        let summary = self.summary.map(|summary| summary(results)).unwrap_or_else(|| {
+        let mut summary = self.summary.map(|summary| summary(results)).unwrap_or_else(|| {
             let tables = self.all().filter_map(|section| Some((section, section.tables.first()?)));
             let (section, columns) = tables.into_iter().next().unwrap_or((first, &EMPTY));
-            let (legend, after) = (section.about.to_owned(), findings.clone());
-            Summary { legend, table: results.table(columns), after, ..Summary::default() }
+            let legend = section.about.to_owned();
+            Summary { legend, table: results.table(columns), ..Summary::default() }
         });
+        if summary.sentences.is_empty() {
+            summary.sentences.clone_from(&findings);
+        }
         Body { findings, summary, sections: draw(self.sections), details: draw(self.details) }
     }
 }
@@ -218,7 +221,7 @@ fn named(grid: &Grid<'_>, names: &str) -> Table {
     grid.table_of(headings, |row| names.split_whitespace().map(|metric| cell(row, metric)).collect())
 }
 
-/// A column of a table.
+/// A column of a table. A terminal that is too narrow leaves out the last ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub heading: &'static str,

@@ -44,19 +44,19 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let mut body = family.page.body(&grouped);
     let said = finding::sentences(loaded, results);
     body.findings.splice(..0, said.iter().cloned());
-    body.summary.after.splice(..0, said);
+    body.summary.sentences.splice(..0, said);
     body.findings.extend(explain::difference(findings, loaded.scenario.scenario.explained.as_ref()));
     for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
         .into_iter()
         .chain(absent_tables(summary))
     {
         body.findings.push(remark.clone());
-        body.summary.after.push(remark);
+        body.summary.sentences.push(remark);
     }
-    body.summary.after.extend(left_out(loaded));
+    body.summary.notes = by_verdict(&summary.published).into_iter().chain(left_out(loaded)).collect();
     let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
     let rivals = rivals(loaded, &summary.runs);
-    body.summary.more = [&rivals, &measured, &others].into_iter().flatten().cloned().collect();
+    body.summary.more = [&rivals, &measured].into_iter().flatten().cloned().collect();
     let measured = measured.map(|table| Section::new("Comparison with measurements", "", table));
     let text = agreement(&summary.published);
     let others = others.map(|table| Section::new("Comparison with published figures", text, table));
@@ -189,6 +189,16 @@ fn left_out(loaded: &Loaded) -> Option<String> {
     let count = all.iter().filter(|figure| !loaded.meets_conditions(figure)).count();
     let figures = plural(count as f64, "published figure");
     (count > 0).then(|| format!("{figures} left out: they describe the scenario without the changed keys."))
+}
+
+/// Returns a sentence with the numbers of published figures by verdict.
+fn by_verdict(published: &[PublishedComparison]) -> Option<String> {
+    let verdicts = grouped(published, |known| known.verdict.name());
+    let counts: Vec<String> =
+        verdicts.into_iter().map(|(name, all)| format!("{} {name}", all.len())).collect();
+    let figures = plural(published.len() as f64, "published figure");
+    let text = format!("{figures}: {}; the report shows each beside ours.", counts.join(", "));
+    (!published.is_empty()).then_some(text)
 }
 
 /// Returns a sentence on how many published figures ours agree with, and on the mean difference.

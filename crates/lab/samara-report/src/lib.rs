@@ -4,6 +4,7 @@
 mod draw;
 mod html;
 mod section;
+pub mod terminal;
 pub mod words;
 
 pub use draw::{

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
-
 use crate::draw::{Bars, Boxes, Lines, Maps, small_png};
 use crate::words::plural;
 
@@ -64,30 +61,21 @@ impl Page {
         }
         (files, failed)
     }
-
-    /// The title, the table and the sentences that a terminal shows.
-    pub fn terminal(&self) -> String {
-        let lines = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-        let summary = &self.summary;
-        let legend = if summary.legend.is_empty() { String::new() } else { format!("{}\n", summary.legend) };
-        let table = summary.table.terminal();
-        let more: String = summary.more.iter().map(Table::terminal).collect();
-        format!("{}{}\n{legend}{table}{}{more}", lines(&summary.before), self.title, lines(&summary.after))
-    }
 }
 
 /// The table that a terminal shows, and the lines around it.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Lines above the title.
-    pub before: Vec<String>,
+    /// Sentences on the results. The first one stands above the title, the others below the tables.
+    pub sentences: Vec<String>,
     /// The meaning of the columns.
     pub legend: String,
+    /// The headline metrics. A narrow terminal leaves out the last columns.
     pub table: Table,
-    /// Lines below the table.
-    pub after: Vec<String>,
     /// Further tables below the first one.
     pub more: Vec<Table>,
+    /// Remarks below all tables and sentences.
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -190,9 +178,6 @@ impl Row {
     }
 }
 
-/// Width of the widest column of a table in a terminal.
-const TEXT_COLUMNS_MAX: u16 = 50;
-
 impl Table {
     /// Creates a table, which is folded if it is long.
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, texts: usize, rows: Vec<Row>) -> Self {
@@ -205,24 +190,6 @@ impl Table {
     #[must_use]
     pub fn folded(self, line: impl Into<String>, is_open: bool) -> Self {
         Self { fold: Some((line.into(), is_open)), ..self }
-    }
-
-    /// Renders the table for a terminal.
-    pub fn terminal(&self) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(&self.headings);
-        for row in &self.rows {
-            table.add_row(std::iter::once(&row.name).chain(&row.cells));
-        }
-        for column in table.column_iter_mut().skip(self.texts) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        // Reasons of verdicts are sentences.
-        for column in table.column_iter_mut() {
-            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(TEXT_COLUMNS_MAX)));
-        }
-        format!("{table}\n")
     }
 
     /// Renders the table as Markdown, with at most this number of rows.

@@ -96,7 +96,7 @@ impl Outcome {
     /// The table that the command line prints.
     #[getter]
     fn text(&self) -> String {
-        self.page.terminal()
+        self.page.terminal(samara_report::terminal::WIDTH)
     }
 
     /// The scenario's expectations: run, expected text, measured value, whether it holds, and whether
@@ -262,7 +262,7 @@ impl Compared {
     /// The table that the command line prints.
     #[getter]
     fn text(&self) -> String {
-        self.0.table()
+        self.0.table(samara_report::terminal::WIDTH, false, 0)
     }
 
     /// Returns the changes as Markdown.

@@ -64,8 +64,8 @@ pub(crate) enum Verb {
     Schema,
     /// Compare two results directories: of runs, testbeds or sweeps.
     ///
-    /// Shows all metrics that both have, with confidence intervals over seeds and Welch's test of
-    /// the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
+    /// Shows the headline metrics that differ, and all others that changed significantly, with
+    /// confidence intervals over seeds and Welch's test of the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
     /// Show where the time of deliveries went.
     ///
@@ -424,6 +424,9 @@ pub(crate) struct CompareOptions {
     /// parameters.
     #[arg(long = "pair", value_name = "RUN=RUN", value_parser = Pair::parse)]
     pub(crate) pairs: Vec<Pair>,
+    /// Show all metrics that both results have.
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Write a page with the table, the changes and both distributions.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -10,6 +10,7 @@ mod export;
 mod group;
 mod live;
 mod origin;
+mod progress;
 #[cfg(feature = "net")]
 mod real;
 mod session;
@@ -137,10 +138,18 @@ fn commands() -> clap::Command {
 /// Prints an error of the arguments, or a help text. Arguments of others are quoted as in other errors:
 /// long ones are cut, and control characters replaced.
 fn show(error: &clap::Error) {
-    let plain = error.render().to_string();
+    let rendered = error.render();
+    let plain = rendered.to_string();
+    if !error.use_stderr() {
+        return terminal::print_help(&if console::colors_enabled() {
+            rendered.ansi().to_string()
+        } else {
+            plain
+        });
+    }
     let is_harmless =
         text::bounded(&plain).trim_end() == plain.trim_end() && text::printable(&plain) == plain;
-    if is_harmless || !error.use_stderr() {
+    if is_harmless {
         let _ = error.print();
     } else {
         terminal::complain(plain.trim_end());
@@ -313,14 +322,17 @@ fn list(names_only: bool) -> Result<ExitCode, String> {
     let mut text = String::new();
     for family in samara_scenario::family::all() {
         let of_family = scenarios.iter().filter(|scenario| scenario.section() == family.section);
-        let lines =
-            of_family.map(|one| format!("  {:width$}  {:>7}  {}\n", one.name, one.cost, one.about("title")));
-        let lines: String = lines.collect();
+        let line = |one: &&samara_scenario::Builtin| {
+            let line = format!("  {:width$}  {:>7}  {}", one.name, one.cost, one.about("title"));
+            terminal::fitted(&line, 2 + width + 2 + 7 + 2)
+        };
+        let lines: String = of_family.map(line).collect();
         if !lines.is_empty() {
             text += &format!("{} ([{}])\n{lines}\n", family.title, family.section);
         }
     }
-    text += "Times are those of one processor at full size. docs/scenarios.md describes each scenario.\n";
+    let times = "Times are those of one processor at full size. docs/scenarios.md describes each scenario.";
+    text += &terminal::fitted(times, 0);
     print(&text)
 }
 
@@ -371,7 +383,7 @@ fn compare(options: &CompareOptions) -> Result<ExitCode, String> {
         write_named(path, page)?;
     }
     let text = match options.format {
-        CompareFormat::Table => compared.table(),
+        CompareFormat::Table => compared.table(terminal::width(), options.all, crossed.len()),
         CompareFormat::Markdown => compared.markdown(&crossed),
         CompareFormat::Json => compared.json(&crossed).to_string() + "\n",
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::family;
 use samara_lab::report::{self, ADVISORY};
@@ -23,7 +23,8 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Format, OutputOptions, RunOptions, ScenarioOptions};
 use crate::live::{Live, RunLive};
-use crate::terminal::{complain, complain_as_program, print, print_json};
+use crate::progress::Bar;
+use crate::terminal::{complain, complain_as_program, fitted, print, print_json, width};
 
 pub(crate) const NOT_MET: u8 = 1;
 /// Steps of the progress bar for each run.
@@ -138,16 +139,8 @@ fn create_default(loaded: &Loaded, force: bool) -> Result<ResultsDirectory, Stri
     created.map_err(|error| error.to_string())
 }
 
-pub(crate) fn progress_bar(points: usize, quiet: bool) -> ProgressBar {
-    if quiet {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(points as u64 * BAR_STEPS);
-    let template = "{elapsed:>4} [{bar:40}] {percent:>3} %  {msg}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
+pub(crate) fn progress_bar(points: usize, quiet: bool) -> Bar {
+    Bar::new(points as u64 * BAR_STEPS, 0, "{elapsed:>4} [{bar:40}] {percent:>3} %  {msg}", quiet)
 }
 
 fn processes(processes: &[ProcessUse]) -> String {
@@ -175,10 +168,11 @@ fn show(
     if format == Format::Json {
         print_json(summary)?;
     } else {
-        let mut text = page.terminal();
-        for change in changes {
-            text += &format!("changed {change}\n");
-        }
+        print(&(page.terminal(width()) + "\n"))?;
+    }
+    print_expectations(checked, format);
+    if format == Format::Table {
+        let mut text: String = changes.iter().map(|change| fitted(&format!("changed {change}"), 2)).collect();
         text += &format!(
             "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
             summary.digest,
@@ -187,7 +181,7 @@ fn show(
             summary.peak_rss_bytes / 1_000_000,
             path.join("report.html").display()
         );
-        text += &processes(&summary.processes);
+        text += &fitted(&processes(&summary.processes), 2);
         print(&text)?;
     }
     for run in &summary.runs {
@@ -195,19 +189,20 @@ fn show(
             complain(format_args!("samara: {}: doubtful: {doubt}", run.name));
         }
     }
-    print_expectations(checked, format);
     Ok(())
 }
 
-/// Prints the results of expectations, those that hold first.
+/// Prints the number of expectations that hold, and all others.
 pub(crate) fn print_expectations(outcomes: &[ExpectationResult], format: Format) {
-    let (held, missed): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| outcome.holds);
-    let shown = if format == Format::Table { held } else { Vec::new() };
-    for line in ExpectationResult::lines(shown.into_iter().chain(missed)) {
-        complain(line);
+    let complain_fitted = |line: &str| complain(fitted(line, 2).trim_end());
+    if format == Format::Table && !outcomes.is_empty() {
+        complain_fitted(&ExpectationResult::count(outcomes));
+    }
+    for line in ExpectationResult::lines(outcomes.iter().filter(|outcome| !outcome.holds)) {
+        complain_fitted(&line);
     }
     if outcomes.iter().any(|outcome| !outcome.counts && !outcome.holds) {
-        complain(format_args!("– expectations: {ADVISORY}"));
+        complain_fitted(&format!("– expectations: {ADVISORY}"));
     }
 }
 

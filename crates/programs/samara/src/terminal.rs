@@ -6,7 +6,38 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use samara_document::text::{bounded, printable};
+use samara_report::terminal::{WIDTH, wrapped};
 use serde::Serialize;
+
+/// Least width that output is fitted into.
+const WIDTH_MIN: usize = 40;
+
+/// Returns the width of output: `COLUMNS` or, without it, the width of the window; 80 columns if
+/// standard output is no terminal.
+pub(crate) fn width() -> usize {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let window = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    set.filter(|columns| *columns > 0).or_else(window).unwrap_or(WIDTH).max(WIDTH_MIN)
+}
+
+/// Fits lines into the window. The parts of a line that is too long start `hang` columns later.
+pub(crate) fn fitted(text: &str, hang: usize) -> String {
+    text.lines().map(|line| wrapped(line, width(), hang) + "\n").collect()
+}
+
+/// Prints a help text. The second column of a list is indented as a whole.
+pub(crate) fn print_help(help: &str) {
+    let line = |line: &str| {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let hang = line[indent..].find("  ").map_or(indent, |at| {
+            let rest = &line[indent + at..];
+            let gap = rest.len() - rest.trim_start_matches(' ').len();
+            console::measure_text_width(&line[..indent + at + gap])
+        });
+        wrapped(line, width(), hang) + "\n"
+    };
+    let _ = std::io::stdout().write_all(help.lines().map(line).collect::<String>().as_bytes());
+}
 
 /// Prints a text to standard output. A reader that has closed the pipe is no error.
 pub(crate) fn print(text: &str) -> Result<ExitCode, String> {

@@ -31,7 +31,7 @@ fn assert_close(of_class: &Value, of_all: &Value, name: &str) {
 
 #[test]
 fn metrics_of_a_class_with_all_nodes_are_those_of_the_run() {
-    let cases: [(&str, &[(&str, &str)], &str, &str); 5] = [
+    let cases: [(&str, &[_], &str, &str); 5] = [
         ("peerdas-small", &[], "batch", "share_by_deadline"),
         (
             "gossip-baselines",

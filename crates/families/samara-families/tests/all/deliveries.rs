@@ -140,7 +140,7 @@ fn reports_and_summaries_state_why_a_table_is_absent() {
         let findings = Findings::of(&loaded, results, Used::default()).unwrap();
         let page = page(&loaded, &findings);
         let run = serde_json::to_value(&findings.summary.runs[0]).unwrap();
-        (page.terminal(), page.html(), run.get("absent").cloned())
+        (page.terminal(500), page.html(), run.get("absent").cloned())
     };
     let (terminal, html, absent) = shown(Some("too many"));
     let first = &loaded.points[0].run;

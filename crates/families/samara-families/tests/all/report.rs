@@ -241,8 +241,8 @@ fn missed_deadlines_come_first() {
     // The deadline ends before any copy has crossed the network.
     let page = columns(&[("columns.deadline", "30 ms"), ("scenario.seeds", "[1, 2]")]);
     let missed = "batch, node-wide: 78 of 78 nodes did not finish in 30 ms, over 2 seeds";
-    let (table, html) = (page.terminal(), page.html());
-    assert!(table.starts_with(&format!("{missed}\n")), "{table}");
+    let (table, html) = (page.terminal(500), page.html());
+    assert!(table.starts_with(&format!("{missed}.\n")), "{table}");
     let [batch, node_wide] = ["\"Batch, as in the post\"", "\"One order in every node\""];
     let missed = format!("{batch}, {node_wide}: 78 of 78 nodes did not finish in 30 ms, over 2 seeds.");
     let impossible =
@@ -257,8 +257,8 @@ fn missed_deadlines_come_first() {
     let small = ["network.nodes=40", "network.topology.degree=12", "columns.count=8", "columns.custody=3"];
     let small = small.into_iter().chain(["columns.blobs=1", "columns.warm_up=3 s", "columns.deadline=30 ms"]);
     let small: Vec<(&str, &str)> = small.filter_map(|key| key.split_once('=')).collect();
-    let all = report("peerdas", &small, &[]).terminal();
-    assert!(all.starts_with("all 9 runs: 39 of 39 nodes did not finish in 30 ms\n"), "{all}");
+    let all = report("peerdas", &small, &[]).terminal(500);
+    assert!(all.starts_with("all 9 runs: 39 of 39 nodes did not finish in 30 ms.\n"), "{all}");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn figures_of_completion_have_the_deadline_and_bars_say_whose_they_are() {
 #[test]
 fn incomplete_runs_have_no_share_of_the_bound_and_are_never_fastest() {
     let page = columns(&[("columns.deadline", "650 ms"), ("run.7.set.\"columns.deadline\"", "5 s")]);
-    let table = page.terminal();
+    let table = page.terminal(500);
     let [batch, node_wide] = ["batch", "node-wide"].map(|run| rows(&table, run)[0]);
     assert!(batch.contains(" – ") && !batch.contains('*') && !node_wide.contains('–'), "{table}");
     assert!(node_wide.contains('*'), "{table}");
@@ -329,7 +329,7 @@ fn each_series_of_messages_has_figures_and_rows() {
     assert!(!html.contains("Queue overflows"), "no copies were lost");
     assert!(html.contains("all of them reached every node"));
     has(&page, &["phase-2-series-1-topology-hops"]);
-    let table = page.terminal();
+    let table = page.terminal(500);
     assert!(rows(&table, "1b").len() == 1 && table.contains("incomplete"), "{table}");
 }
 
@@ -344,7 +344,7 @@ fn lost_messages_are_listed_by_node_and_link() {
 #[test]
 fn undelivered_messages_have_no_curves() {
     let page = messages(&[("network.loss", "99.9 %")], &["1b", "1c"]);
-    let (table, html) = (page.terminal(), page.html());
+    let (table, html) = (page.terminal(500), page.html());
     assert!(
         html.contains("class=\"headline bad\"") && html.contains("80 of 80 messages did not reach"),
         "{table}"
@@ -377,7 +377,7 @@ fn only_pools_with_the_same_peers_are_compared() {
 /// Two seeds with 20 transactions a second for three seconds.
 #[test]
 fn transactions_of_all_seeds_are_counted() {
-    let table = pool("cat-real", &[("scenario.seeds", "[1, 2]")], &["cat"]).terminal();
+    let table = pool("cat-real", &[("scenario.seeds", "[1, 2]")], &["cat"]).terminal(500);
     assert!(table.contains("120 transactions in 2 runs; every valid one reached"), "{table}");
 }
 
@@ -391,7 +391,7 @@ fn sweep_over_sizes_reports_the_break_even_points() {
         assert!(figures.contains(&format!("\n{tick}\n")), "the axis shows {tick}");
     }
     assert_eq!(names(&page).len(), 4);
-    assert!(page.terminal().contains("including announcements"));
+    assert!(page.terminal(500).contains("including announcements"));
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn group_report_has_links_and_purposes_of_bytes() {
         assert!(html.contains(text), "{text}");
     }
     has(&page, &["throughput", "uplinks", "latency", "links"]);
-    let table = page.terminal();
+    let table = page.terminal(500);
     assert!(table.contains("MB/node/s") && rows(&table, "ring-1").len() == 1, "{table}");
 }
 
@@ -443,6 +443,6 @@ fn mix_report_has_timelines_and_causes() {
     has(&page, &["rounds-restart"]);
     let small = [("mix.rounds", "3"), ("sweep.axis.0.values", "[84]")];
     let page = report("mix-window", &small, &["unary", "kept"]);
-    assert!(page.terminal().contains("published figures left out"), "they describe unchanged keys");
+    assert!(page.terminal(500).contains("published figures left out"), "they describe unchanged keys");
     assert!(names(&page).iter().any(|name| name.starts_with("first-hop-")));
 }

@@ -62,6 +62,11 @@ enum Verdict {
 }
 
 impl Verdict {
+    /// Returns true if the difference exceeds the spread over seeds.
+    fn is_decided(self) -> bool {
+        matches!(self, Self::Better | Self::Worse | Self::Changed)
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -370,8 +375,10 @@ fn notes(
 }
 
 impl Compared {
+    /// Returns the paths of both results. A result that is compared with itself has two names.
     fn names(&self) -> [String; 2] {
-        [self.a.path.display().to_string(), self.b.path.display().to_string()]
+        let [a, b] = [&self.a, &self.b].map(|saved| saved.path.display().to_string());
+        if a == b { [format!("{a} (first)"), format!("{b} (second)")] } else { [a, b] }
     }
 
     pub fn json(&self, crossed: &[Crossed]) -> Value {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use samara_report::terminal::wrapped;
 use samara_report::words::{MISSING, capitalised, plural};
 use samara_report::{
     Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, code, plain,
@@ -24,21 +25,56 @@ const RUNS_MAX: usize = 12;
 const SHARE_MAX: f64 = 3.0;
 /// Maximum number of rows in a Markdown table: a comment has at most 65,536 characters.
 const ROWS_MAX: usize = 150;
+/// Minimum width of a terminal with confidence intervals.
+const INTERVALS_MIN: usize = 110;
 
 impl Compared {
-    pub fn table(&self) -> String {
-        let [a, b] = self.names();
-        let row = |change: &Change| {
-            let cells =
-                [vec![change.metric.clone()], change.cells(), vec![change.verdict().word().to_owned()]];
-            Row::new(change.name(), cells.concat())
+    /// Returns the text for a terminal of this width: the headline metrics that differ and all that
+    /// changed significantly, or `all`.
+    pub fn table(&self, width: usize, all: bool, crossed: usize) -> String {
+        let has_intervals = width >= INTERVALS_MIN;
+        let is_shown = |change: &&Change| {
+            let is_headline = !change.is_same && is_first(&change.metric);
+            all || is_headline || change.verdict().is_decided()
         };
-        let rows = self.changes.iter().map(row).collect();
-        let table = Table::new(["run", "metric", &a, &b, "change", "p", ""], 2, rows).terminal();
-        let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
-        format!(
-            "{table}± is Student's 95 % confidence interval over seeds; p is the p-value of Welch's test.\n{notes}"
-        )
+        let row = |change: &Change| {
+            let verdict = match change.verdict() {
+                Verdict::Noise => "noise",
+                verdict => verdict.word(),
+            };
+            let mut cells = change.cells();
+            if !has_intervals {
+                let unit = unit_of(&change.metric);
+                cells[..2].clone_from_slice(&[change.a, change.b].map(|side| unit.written(side.mean)));
+            }
+            Row::new(&change.metric, [vec![verdict.to_owned()], cells].concat())
+        };
+        let shown: Vec<&Change> = self.changes.iter().filter(is_shown).collect();
+        let rows = shown.chunk_by(|one, other| one.name() == other.name()).flat_map(|changes| {
+            let heading = Row { look: Look::Heading, ..Row::new(changes[0].name(), Vec::new()) };
+            std::iter::once(heading).chain(changes.iter().map(|change| row(change)))
+        });
+        let table = Table::new(["metric", "", "first", "second", "change", "p"], 2, rows.collect());
+        let [a, b] = self.names();
+        let mut sentences = self.findings(crossed);
+        let lead = sentences.remove(0);
+        let mut lines = vec![lead, String::new(), format!("first: {a}"), format!("second: {b}")];
+        if !shown.is_empty() {
+            lines.push(String::new());
+            lines.push(table.terminal(width, "--format json has them").trim_end().to_owned());
+            let intervals = match has_intervals {
+                true => "± is Student's 95 % confidence interval over seeds",
+                false => "A wider window, --html and --format json show confidence intervals",
+            };
+            lines.push(format!("{intervals}; p is of Welch's test. noise: the seeds may be the cause."));
+        }
+        lines.push(String::new());
+        lines.extend(sentences);
+        if shown.len() < self.changes.len() {
+            let hidden = plural((self.changes.len() - shown.len()) as f64, "more figure");
+            lines.push(format!("--all shows {hidden}."));
+        }
+        lines.iter().flat_map(|line| line.split('\n')).map(|line| wrapped(line, width, 0) + "\n").collect()
     }
 
     /// Returns the comparison in Markdown, as for a comment: the changes, most important metrics
@@ -170,9 +206,7 @@ impl Compared {
         let exceeded = (crossed > 0).then(|| format!("{} exceeded.", plural(crossed as f64, "threshold")));
         let is_main = |change: &&Change| change.share().is_finite() && change.share().abs() >= MAIN_SHARE_MIN;
         let all = || self.headlines().filter(is_main);
-        let is_decided = |change: &&Change| {
-            matches!(change.verdict(), Verdict::Better | Verdict::Worse | Verdict::Changed)
-        };
+        let is_decided = |change: &&Change| change.verdict().is_decided();
         let main: Vec<&Change> = match all().any(|change| is_decided(&change)) {
             true => all().filter(is_decided).collect(),
             false => all().filter(|change| change.verdict() == Verdict::Undecided).collect(),
@@ -191,11 +225,12 @@ impl Compared {
             let largest = changes.iter().max_by(|a, b| a.share().abs().total_cmp(&b.share().abs()));
             sentences.extend(largest.map(|change| change.sentence()));
         }
-        if sentences.is_empty() {
+        if sentences.is_empty() && !self.is_identical {
             sentences.push("No headline figure changes beyond noise.".to_owned());
         }
         let counted = self.counted();
-        let others = [&counted].into_iter().chain(&self.notes);
+        let (first, last) = self.notes.split_at(usize::from(self.is_identical));
+        let others = first.iter().chain([&counted]).chain(last);
         sentences.extend(others.map(|text| format!("{}.", capitalised(text))));
         sentences
     }

@@ -68,7 +68,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
         figure: first_figure(&mut sections),
         sections,
-        summary: Summary { table, ..Summary::default() },
+        summary: Summary { sentences: report.findings(), table, ..Summary::default() },
         ..made.frame(loaded, checked)
     }
 }
@@ -80,11 +80,12 @@ pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {
     let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
     let report = Report::new(loaded, &summary);
     let (figures, table) = (report.figures(), report.table());
+    let findings: Vec<String> = report.best().into_iter().collect();
     let figures = (!figures.is_empty()).then(|| Section::new("Side by side", "", figures));
     let sections = figures.into_iter().chain([Section::new("Means", "", table.clone())]).collect();
     let legend = "Headline metrics, means over seeds.".to_owned();
-    let summary = Summary { legend, table, ..Summary::default() };
-    Body { findings: Vec::new(), summary, sections, details: Vec::new() }
+    let summary = Summary { sentences: findings.clone(), legend, table, ..Summary::default() };
+    Body { findings, summary, sections, details: Vec::new() }
 }
 
 struct Report<'a> {

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use samara_document::Inputs;
 use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::family;
@@ -27,8 +26,9 @@ pub(crate) use args::{PointOptions, SweepOptions};
 pub(crate) use local::run_one;
 
 use crate::args::{Format, quoted};
+use crate::progress::Bar;
 use crate::session::{INTERRUPTED, NOT_MET, print_expectations, print_notes, stop_on_interrupt};
-use crate::terminal::{complain, complain_as_program};
+use crate::terminal::{complain, complain_as_program, width};
 use args::Place;
 
 const FAILED: u8 = 3;
@@ -110,8 +110,7 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     files.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))?;
     failed.iter().for_each(complain_as_program);
     directory.finish(&summary, is_complete)?;
-    show(options.format, &summary, &page, directory.path())?;
-    print_expectations(&outcomes, options.format);
+    show(options.format, (&summary, &outcomes), &page, directory.path())?;
     let interrupted = stop.load(Ordering::SeqCst) && !is_complete;
     if !is_complete {
         complain(format_args!(
@@ -242,21 +241,28 @@ fn list(options: &SweepOptions, planned: &[Planned], path: &Path) -> Result<Exit
     crate::print(&lines.collect::<String>())
 }
 
-fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Result<(), String> {
+fn show(
+    format: Format,
+    (summary, outcomes): (&SweepSummary, &[ExpectationResult]),
+    page: &Page,
+    path: &Path,
+) -> Result<(), String> {
     if format == Format::Json {
         crate::print_json(summary)?;
     } else {
-        let text = page.terminal()
-            + &format!(
-                "digest {}  {} points, {:.1} s elapsed, {:.1} s of processor, at most {} MB a point\nreport {}\n",
-                summary.digest,
-                summary.runs.len(),
-                summary.wall_s,
-                summary.cpu_s,
-                summary.peak_rss_bytes / 1_000_000,
-                path.join("report.html").display()
-            );
-        crate::print(&text)?;
+        crate::print(&(page.terminal(width()) + "\n"))?;
+    }
+    print_expectations(outcomes, format);
+    if format == Format::Table {
+        crate::print(&format!(
+            "digest {}  {} points, {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
+            summary.digest,
+            summary.runs.len(),
+            summary.wall_s,
+            summary.cpu_s,
+            summary.peak_rss_bytes / 1_000_000,
+            path.join("report.html").display()
+        ))?;
     }
     for failed in &summary.failed {
         complain(format_args!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why));
@@ -266,7 +272,7 @@ fn show(format: Format, summary: &SweepSummary, page: &Page, path: &Path) -> Res
 
 /// A progress line: points finished, running and failed, and the remaining time.
 struct Progress {
-    bar: ProgressBar,
+    bar: Bar,
     quiet: bool,
     running: usize,
     again: usize,
@@ -277,13 +283,8 @@ struct Progress {
 impl Progress {
     /// Creates the line for a sweep with this number of points, of which some are finished.
     fn new(points: usize, finished: usize, quiet: bool) -> Self {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(Some(points as u64), target).with_position(finished as u64);
         let template = "{elapsed:>4} [{bar:30}] {pos}/{len} points  {msg}  {eta} to go";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.reset_eta();
+        let bar = Bar::new(points as u64, finished as u64, template, quiet);
         Self { bar, quiet, running: 0, again: 0, lost: 0, failed: 0 }
     }
 

@@ -103,7 +103,7 @@ fn digest_does_not_depend_on_threads() {
     assert_eq!(one, digest("1", "b"));
     assert_eq!(one, digest("2", "c"));
     let comparison = scratch.ok(["compare", "a", "c"]);
-    assert!(comparison.contains("the digests are equal"), "{comparison}");
+    assert!(comparison.contains("The digests are equal"), "{comparison}");
 }
 
 #[test]

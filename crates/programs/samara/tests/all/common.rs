@@ -31,7 +31,7 @@ impl Scratch {
 
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
-        command.current_dir(&self.0).args(args).env_remove("SAMARA_DASHBOARD_TOKEN");
+        command.current_dir(&self.0).args(args).env_remove("SAMARA_DASHBOARD_TOKEN").env_remove("COLUMNS");
         command
     }
 

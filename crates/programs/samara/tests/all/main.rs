@@ -23,6 +23,7 @@ mod sources;
 #[cfg(unix)]
 mod strangers;
 mod sweep;
+mod terminal;
 #[cfg(all(feature = "net", target_os = "linux"))]
 mod testbed;
 mod tidy;
