@@ -118,7 +118,7 @@ def test_scenario_can_name_a_policy() -> None:
         samara.run(scenario, policies={"other": RarestFirst})
     with pytest.raises(samara.ScenarioError, match="needs the name of a policy"):
         samara.run(small(protocol={"schedule_publish": {"kind": "custom"}}))
-    with pytest.raises(samara.ScenarioError, match="belongs to kind = "custom""):
+    with pytest.raises(samara.ScenarioError, match='belongs to kind = "custom"'):
         samara.run(small(protocol={"schedule_publish": {"kind": "sequential", "policy": "mine"}}))
 
 

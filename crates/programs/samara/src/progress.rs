@@ -59,17 +59,17 @@ fn lines(bar: ProgressBar, finished: u64) -> Option<Sender<()>> {
     std::thread::Builder::new().spawn(print).ok().map(|_| sender)
 }
 
-/// Returns a line with the share that is done, and with the time that is left at the same pace.
+/// Returns a line with the share that is done and, from one percent on, the time that is left at the
+/// same pace.
 fn line(elapsed: Duration, finished: u64, position: u64, length: u64) -> String {
     let share = position as f64 / length.max(1) as f64;
     let done = format!("{:.0} % done after {}", share * 100.0, words(elapsed.as_secs_f64()));
-    match position.saturating_sub(finished) {
-        0 => done,
-        steps => {
-            let left = elapsed.as_secs_f64() / steps as f64 * length.saturating_sub(position) as f64;
-            format!("{done}, about {} left", words(left))
-        }
+    let steps = position.saturating_sub(finished);
+    if steps == 0 || steps < length / 100 {
+        return done;
     }
+    let left = elapsed.as_secs_f64() / steps as f64 * length.saturating_sub(position) as f64;
+    format!("{done}, about {} left", words(left))
 }
 
 fn words(seconds: f64) -> String {
@@ -91,6 +91,7 @@ mod tests {
         assert_eq!(line(300, 500, 600), "60 % done after 5 min, about 20 min left");
         assert_eq!(line(7200, 0, 500), "50 % done after 2.0 h, about 2.0 h left");
         assert_eq!(line(20, 500, 500), "50 % done after 20 s", "no pace is known yet");
+        assert_eq!(line(10, 0, 9), "1 % done after 10 s");
     }
 
     #[test]

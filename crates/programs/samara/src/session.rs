@@ -173,14 +173,16 @@ fn show(
     print_expectations(checked, format);
     if format == Format::Table {
         let mut text: String = changes.iter().map(|change| fitted(&format!("changed {change}"), 2)).collect();
-        text += &format!(
-            "digest {}  {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
+        let used = format!(
+            "digest {}  {:.1} s ({:.1} s of processor), {} MB",
             summary.digest,
             summary.wall_s,
             summary.cpu_s,
-            summary.peak_rss_bytes / 1_000_000,
-            path.join("report.html").display()
+            summary.peak_rss_bytes / 1_000_000
         );
+        text += &fitted(&used, 2);
+        // A path in several lines could not be copied.
+        text += &format!("report {}\n", path.join("report.html").display());
         text += &fitted(&processes(&summary.processes), 2);
         print(&text)?;
     }

@@ -82,6 +82,8 @@ fn nets() -> impl Strategy<Value = Net> {
         |((nodes, more, mut latency_ms), (up, down, validation), protocol)| {
             // A chain keeps all nodes connected.
             let chain = (1..nodes).map(|node| (node - 1, node));
+            // Only GossipSub validates.
+            let validation = if protocol == "gossipsub" { validation } else { 0 };
             let more = more.into_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b)));
             (0..latency_ms.len()).for_each(|node| latency_ms[node][node] = 0.0);
             Net {

@@ -248,8 +248,7 @@ impl<'a> Report<'a> {
         let complete = self.complete();
         let whole = time.and_then(|time| self.ranked(time, complete));
         let whole = whole.map(|sentence| format!("Where all {items} were in time: {sentence}"));
-        let marked =
-            format!("Values with{MARK}, and rings in figures, cover only the {items} that were in time.");
+        let marked = format!("Values with{MARK}, and rings in figures, cover only what arrived in time.");
         none.into_iter().chain(whole).chain([marked]).collect()
     }
 
@@ -323,7 +322,7 @@ impl<'a> Report<'a> {
         let name = panel.iter().fold(format!("sweep-{metric}"), |name, value| format!("{name}-{value}"));
         let mut caption = self.caption();
         if let Some(deadline) = rows.iter().find_map(|row| self.survivors(row, metric)) {
-            drawn.ring = format!("only the {} in time", deadline.items);
+            drawn.ring = "only what arrived in time".to_owned();
             let is_absent = |row: &Runs<'_>| row.point.starts_with(panel) && !row.mean(metric).is_finite();
             let absent = self.without(|row| self.survivors(row, metric).is_some() && is_absent(row));
             let absent =

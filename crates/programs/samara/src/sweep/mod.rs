@@ -28,7 +28,7 @@ pub(crate) use local::run_one;
 use crate::args::{Format, quoted};
 use crate::progress::Bar;
 use crate::session::{INTERRUPTED, NOT_MET, print_expectations, print_notes, stop_on_interrupt};
-use crate::terminal::{complain, complain_as_program, width};
+use crate::terminal::{complain, complain_as_program, fitted, width};
 use args::Place;
 
 const FAILED: u8 = 3;
@@ -254,15 +254,16 @@ fn show(
     }
     print_expectations(outcomes, format);
     if format == Format::Table {
-        crate::print(&format!(
-            "digest {}  {} points, {:.1} s ({:.1} s of processor), {} MB\nreport {}\n",
+        let digest = format!(
+            "digest {}  {} points, {:.1} s ({:.1} s of processor), {} MB",
             summary.digest,
             summary.runs.len(),
             summary.wall_s,
             summary.cpu_s,
-            summary.peak_rss_bytes / 1_000_000,
-            path.join("report.html").display()
-        ))?;
+            summary.peak_rss_bytes / 1_000_000
+        );
+        let report = path.join("report.html");
+        crate::print(&format!("{}report {}\n", fitted(&digest, 2), report.display()))?;
     }
     for failed in &summary.failed {
         complain(format_args!("✗ {}, seed {} failed: {}", failed.name, failed.seed, failed.why));

@@ -103,7 +103,7 @@ fn pages_have_a_row_for_each_class() {
     );
     let section = report::by_class(&grid, crate::family::of(&loaded.scenario)).unwrap();
     let samara_report::Part::Table(table) = &section.parts[0] else { panic!("{section:?}") };
-    let text = table.terminal();
+    let text = table.terminal(160, "");
     let row = |class: &str| text.lines().find(|line| line.contains(class)).unwrap().to_owned();
     assert!(row("fast").contains('2') && row("others").contains('7'), "{text}");
 }
