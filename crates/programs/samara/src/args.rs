@@ -20,7 +20,7 @@ use crate::sweep::{PointOptions, SweepOptions};
 #[cfg(not(feature = "net"))]
 macro_rules! without_net {
     ($commands:literal) => {
-        concat!("This build lacks ", $commands, "; build with `cargo build --release --features net`")
+        concat!("This build lacks ", $commands, ";\nbuild with `cargo build --release --features net`")
     };
 }
 

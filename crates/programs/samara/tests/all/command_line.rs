@@ -354,13 +354,13 @@ fn build_without_sockets_reports_missing_feature() {
 fn help_names_the_missing_feature_in_a_build_without_it() {
     let scratch = Scratch::new("help");
     for (args, commands) in [
-        (vec!["--help"], "`samara node` and `samara testbed`"),
+        (vec!["--help"], "`samara node`, `samara group` and `samara testbed`"),
         (vec!["node", "--help"], "`samara node`"),
         (vec!["testbed", "--help"], "`samara testbed`"),
     ] {
         let help = scratch.ok(args);
         let expected =
-            format!("This build lacks {commands}; build with `cargo build --release --features net`\n");
+            format!("This build lacks {commands};\nbuild with `cargo build --release --features net`\n");
         if cfg!(feature = "net") {
             assert!(!help.contains("This build lacks") && !help.contains("features net"), "{help}");
         } else {

@@ -54,7 +54,8 @@ fn finding_comes_first_and_failed_expectations_in_full() {
     assert!(first.join(" ").starts_with("Batch publishing reduces the mean time to custody"), "{stdout}");
     assert!(stderr.starts_with("9 of 18 expectations hold.\n"), "{stderr}");
     assert_eq!(stderr.matches("incomplete <0, but it is 0 nodes (3 runs)").count(), 3, "{stderr}");
-    let json = scratch.samara("run peerdas-small --only batch --seed 1 --out j --format json".split(' '));
+    let json =
+        scratch.samara("run peerdas-small --only batch --seed 1 --out j --format json --quiet".split(' '));
     assert!(text(&json.stdout).starts_with('{') && json.stderr.is_empty(), "{}", text(&json.stderr));
 }
 
@@ -98,7 +99,7 @@ fn comparisons_fit_into_the_window_and_show_what_changed() {
 
 #[test]
 fn list_and_help_texts_fit_into_the_window() {
-    let scratch = Scratch::new("help");
+    let scratch = Scratch::new("help-texts");
     fits("list", &scratch.ok(["list"]), 80);
     let help = |command: &str| {
         for option in ["--help", "-h"] {
