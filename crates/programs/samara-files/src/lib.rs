@@ -25,7 +25,7 @@ mod wire;
 use std::io;
 use std::path::PathBuf;
 
-use samara_net::ring::{BroadcastError, Gone, StartError};
+use samara_net::ring::{BroadcastError, Events, Gone, Group, StartError};
 
 pub use ranges::Ranges;
 pub use receive::{ReceiveOptions, Received, Receiving, receive};
@@ -81,5 +81,17 @@ impl From<Gone> for TransferError {
 impl From<BroadcastError> for TransferError {
     fn from(error: BroadcastError) -> Self {
         Self::Ended(error.to_string())
+    }
+}
+
+/// Leaves a group. Events are taken until the end, since a member that takes none holds the group up.
+pub(crate) async fn leave(group: &Group, events: &mut Events) -> Result<(), TransferError> {
+    let leave = group.leave();
+    tokio::pin!(leave);
+    loop {
+        tokio::select! {
+            left = &mut leave => break Ok(left?),
+            _ = events.next() => {}
+        }
     }
 }

@@ -9,14 +9,16 @@ use samara_net::ring::{Event, Group, Options, Payload};
 use tokio::sync::mpsc::{Sender, UnboundedSender, channel, unbounded_channel};
 use tokio::time::MissedTickBehavior;
 
-use crate::TransferError;
 use crate::store::{Fact, Job, Store, digest_of};
 use crate::wire::{Control, FileId, Message, listed};
+use crate::{TransferError, leave};
 
 /// Time between two reports, to the owner and to the sender.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of files that arrive at a time. Further offers are refused.
 const FILES_MAX: usize = 16;
+/// Maximum number of files that a receiver remembers, also those that have ended.
+const KNOWN_MAX: usize = 1024;
 /// Pieces that wait for the disk, for each file; then the group waits.
 const JOBS_MAX: usize = 32;
 
@@ -133,14 +135,7 @@ pub async fn receive(
         }
     }
     let group = receiver.group.clone();
-    let leave = group.leave();
-    tokio::pin!(leave);
-    loop {
-        tokio::select! {
-            left = &mut leave => break left?,
-            _ = events.next() => {}
-        }
-    }
+    leave(&group, &mut events).await?;
     let Receiver { mut files, order, .. } = receiver;
     Ok(Received { files: order.iter().filter_map(|id| Some(files.remove(id)?.report)).collect() })
 }
@@ -239,8 +234,10 @@ impl Receiver<'_> {
             if known.report.is_done {
                 return self.broadcast(&Control::Done { file: id }).await;
             }
-        } else if self.files.values().filter(|file| file.jobs.is_some()).count() >= FILES_MAX {
-            let cause = format!("{FILES_MAX} files arrive already");
+        } else if self.files.len() >= KNOWN_MAX
+            || self.files.values().filter(|file| file.jobs.is_some()).count() >= FILES_MAX
+        {
+            let cause = format!("{FILES_MAX} files arrive already, or {KNOWN_MAX} were offered");
             return self.broadcast(&Control::Failed { file: id, cause }).await;
         }
         let opened = self.open(id, &name, size);

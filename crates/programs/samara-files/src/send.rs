@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::store::digest_of;
 use crate::wire::{self, Control, FileId, Message, PIECE_BYTES};
-use crate::{Ranges, TransferError};
+use crate::{Ranges, TransferError, leave};
 
 /// Time between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -168,16 +168,8 @@ pub async fn send(
     };
     let end = Control::End { file: plain.id, is_complete: matches!(is_complete, Ok(true)) };
     sender.broadcast(&end).await?;
-    // Events are taken until the end, since a member that takes none holds the group up.
     let group = sender.group.clone();
-    let leave = group.leave();
-    tokio::pin!(leave);
-    loop {
-        tokio::select! {
-            left = &mut leave => break left?,
-            _ = events.next() => {}
-        }
-    }
+    leave(&group, &mut events).await?;
     let digest = sender.digest.map(|digest| digest.to_hex().to_string());
     Ok(Sent { is_complete: is_complete?, last: sender.snapshot(), digest })
 }
