@@ -12,17 +12,17 @@ use samara_lab::network::{self, Hosts};
 /// latency everywhere.
 const LINKS_MAX: usize = 2_000_000;
 
-/// Returns the lower bound of every completion time in the network with these links. `frame_bytes` is
-/// the least length of the frame of a segment.
+/// Returns the lower bound of every completion time in the network with these links. `copy_bytes` is
+/// the least length of a copy of a segment on the wire.
 pub(super) fn curve(
     scenario: &Scenario,
     collector: &Collector,
     hosts: &Hosts,
-    frame_bytes: u32,
+    copy_bytes: u64,
     links: &[(u32, u32)],
 ) -> Curve {
     let workload = scenario.part::<Columns>();
-    let copy_bytes = copy_bytes(scenario, frame_bytes);
+    let copy_bytes = copy_bytes.max(1);
     let (nodes, count) = (scenario.network.nodes, hosts.configs.len() as u32);
     // With repair, half of the columns yield all others.
     let most = workload.repair.as_ref().map_or(u32::MAX, |_| workload.half());
@@ -58,13 +58,17 @@ pub(super) fn curve(
     })
 }
 
-/// Returns the least bytes on the wire of a copy of a column. Its cells share packets with those of
-/// others.
-pub(super) fn copy_bytes(scenario: &Scenario, frame_bytes: u32) -> u64 {
-    match scenario.part::<Columns>().cells {
-        None => network::transport(scenario).wire_bytes(frame_bytes),
-        Some(_) => u64::from(frame_bytes.max(1)),
-    }
+/// Returns the least bytes on the wire of a copy of a segment whose frame has this length, if at most
+/// `together` segments are in one frame, and all frames share packets where the transport allows it.
+pub(super) fn copy_bytes(scenario: &Scenario, frame_bytes: u32, together: u32) -> u64 {
+    let transport = network::transport(scenario);
+    let workload: &Columns = scenario.part();
+    let segments = workload.segments();
+    let each = |inside: u32| {
+        let frames = (segments * workload.slots).div_ceil(inside);
+        transport.wire_bytes_each(frame_bytes * inside, frames) / u64::from(inside)
+    };
+    (1..=together.clamp(1, segments)).map(each).min().unwrap_or(0)
 }
 
 /// Lower bounds of the mean and of percentiles, in milliseconds.

@@ -14,7 +14,7 @@ use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
 use samara_document::Topology;
 use samara_engine::outbox::{Dispatch, Schedule};
 use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time, Topic};
-use samara_gossipsub::config::{Parameters, ValidatorHook, Withdraw};
+use samara_gossipsub::config::{Answers, Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
 use samara_gossipsub::partial::{Asking, Bits, FormatHook, PartialConfig};
@@ -57,8 +57,8 @@ pub struct ColumnsMeasured {
     pub bound: samara_bounds::Bound,
     /// Lower bounds of all completion times; empty for real nodes.
     pub curve: samara_bounds::Curve,
-    /// The least length of the frame of a segment.
-    pub frame_bytes: u32,
+    /// The least bytes of a copy of a segment on the wire; 0 if none has to travel.
+    pub copy_bytes: u64,
     /// Whether each node may request parts of columns from the publisher.
     asking: Vec<bool>,
     /// Copies withdrawn before they left, over all nodes.
@@ -79,8 +79,8 @@ pub struct ColumnsMeasured {
 impl ColumnsMeasured {
     /// Creates empty measurements for hosts with this custody, with the planned publication times.
     ///
-    /// `frame_bytes` is the least length of the frame of a segment.
-    fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], frame_bytes: u32) -> Self {
+    /// `copy_bytes` is the least length of a copy of a segment on the wire.
+    fn new(point: &Point, hosts: &Hosts, custody: &[Vec<u32>], copy_bytes: u64) -> Self {
         let (scenario, nodes) = (&point.scenario, point.scenario.network.nodes);
         let workload: &Columns = scenario.part();
         let Columns { slots, publisher, warm_up, slot_interval, .. } = *workload;
@@ -91,7 +91,7 @@ impl ColumnsMeasured {
         collector.ends_early = workload.pieces.is_some();
         // Until the links are known, anyone may ask.
         let asking = vec![workload.cells.is_some(); custody.len()];
-        let bound = bound(scenario, &limits(scenario, &collector, hosts, frame_bytes, &asking));
+        let bound = bound(scenario, &limits(scenario, &collector, hosts, copy_bytes, &asking));
         let at = |slot| warm_up.nanos() + u64::from(slot) * slot_interval.nanos();
         Self {
             point: point.clone(),
@@ -102,7 +102,7 @@ impl ColumnsMeasured {
             lower_bound_ms: bound.total_ms,
             bound,
             curve: samara_bounds::Curve::default(),
-            frame_bytes,
+            copy_bytes,
             asking,
             withdrawn: 0,
             mesh_size: 0.0,
@@ -120,7 +120,7 @@ impl ColumnsMeasured {
         // In a pattern, the custody of peers is also that of others. If mempools have all cells, none
         // has to leave the publisher, and copies without bytes would make the bound endless.
         let is_random = workload.custody_pattern == CustodyPattern::Random && workload.custody_file.is_none();
-        if workload.cells.is_some() && is_random && self.frame_bytes > 0 {
+        if workload.cells.is_some() && is_random && self.copy_bytes > 0 {
             self.asking.fill(false);
             let peers = links.iter().filter_map(|(a, b)| match workload.publisher {
                 publisher if publisher == *a => Some(*b),
@@ -130,7 +130,7 @@ impl ColumnsMeasured {
             peers.for_each(|peer| self.asking[peer as usize] = true);
             self.bound = bound(&self.point.scenario, &self.limits());
         }
-        self.curve = curve(&self.point.scenario, &self.collector, &self.hosts, self.frame_bytes, links);
+        self.curve = curve(&self.point.scenario, &self.collector, &self.hosts, self.copy_bytes, links);
         self.bound.total_ms = self.bound.total_ms.max(self.curve.mean());
         self.lower_bound_ms = self.bound.total_ms;
     }
@@ -140,7 +140,7 @@ impl ColumnsMeasured {
     }
 
     fn limits(&self) -> samara_bounds::Limits<'_> {
-        limits(&self.point.scenario, &self.collector, &self.hosts, self.frame_bytes, &self.asking)
+        limits(&self.point.scenario, &self.collector, &self.hosts, self.copy_bytes, &self.asking)
     }
 
     fn bound_parts(&self) -> Vec<(Cause, f64)> {
@@ -211,8 +211,8 @@ struct Planning<E: Spreading> {
     engine: NodeFactory<E>,
     /// The order of the copies of a batch.
     schedule: Schedule,
-    /// The least bytes of a segment's frame.
-    frame_bytes: u32,
+    /// The least bytes of a copy of a segment on the wire; 0 if none has to travel.
+    copy_bytes: u64,
 }
 
 impl Planned for GossipSub {
@@ -221,7 +221,7 @@ impl Planned for GossipSub {
         let software = Software::new(plan);
         let blocks = Arc::new(Blocks::<Message>::new(&workload.layout(), plan.payload_seed()));
         let schedule = software.current.publisher.schedule_publish.clone();
-        let frame_bytes = least_frame_bytes(workload, &blocks);
+        let copy_bytes = least_copy_bytes(scenario, &blocks, &software.current);
         let publisher = workload.publisher;
         let hosts = plan.network().hosts.configs.len() as u32;
         let parameters = scenario.part::<Parameters>().clone();
@@ -259,7 +259,7 @@ impl Planned for GossipSub {
             }
             (gossip, outbox)
         };
-        Planning { blocks, engine: Arc::new(engine), schedule, frame_bytes }
+        Planning { blocks, engine: Arc::new(engine), schedule, copy_bytes }
     }
 
     fn codec() -> impl FrameCodec<RpcFrame> + 'static {
@@ -308,20 +308,30 @@ fn baseline<E: Spreading>(
         blocks: Arc::new(Blocks::new(&workload.layout(), plan.payload_seed())),
         engine: Arc::new(engine),
         schedule,
-        frame_bytes: workload.segment_bytes().into_iter().min().unwrap_or(0) as u32,
+        copy_bytes: {
+            let frame_bytes = workload.segment_bytes().into_iter().min().unwrap_or(0) as u32;
+            copy_bytes(plan.scenario, frame_bytes, 1)
+        },
     }
 }
 
-/// Returns the least length of the frame of a segment: its payload and topic, with the tags and
-/// lengths of both and of the message; or the parts of a column that must reach every node.
-fn least_frame_bytes(workload: &Columns, blocks: &Blocks) -> u32 {
+/// Returns the least bytes on the wire of a copy of a segment: of a frame with its payload and topic,
+/// with the tags and lengths of both and of the message, or of its share in a frame that answers an
+/// IWANT; or the bytes of the parts of a column that must reach every node.
+fn least_copy_bytes(scenario: &Scenario, blocks: &Blocks, software: &Configs) -> u64 {
+    let workload: &Columns = scenario.part();
     if let Some(cells) = workload.cells.as_ref().filter(|cells| cells.upgraded.fraction() > 0.0) {
-        // Only the cells that no mempool has.
-        return cells.private_blobs(workload.blobs) * PART_BYTES as u32;
+        // Only the cells that no mempool has. They share packets with those of other columns.
+        return u64::from(cells.private_blobs(workload.blobs)) * PART_BYTES as u64;
     }
     let len = |message: &Arc<Message>| RpcFrame::message(message).encoded_len() as u32;
     // The segments of one slot stand for all.
-    blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0)
+    let least = blocks.messages.iter().take(blocks.count() as usize).map(len).min().unwrap_or(0);
+    let together = [&software.node, &software.publisher, &software.observer].map(|config| {
+        let Answers::OneFrame { bytes_max } = config.answers else { return 1 };
+        bytes_max as u32 / least.max(1)
+    });
+    copy_bytes(scenario, least, together.into_iter().max().unwrap_or(1))
 }
 
 /// The role of a host in a run of blocks.
@@ -488,8 +498,8 @@ impl<E: Planned> Experiment for Publishing<E> {
         let duties = Duties::of(workload, nodes);
         let mut custody = network.custody.to_vec();
         custody.extend(duties.observer.map(|_| (0..workload.segments()).collect()));
-        let Planning { blocks, engine, schedule, frame_bytes } = E::plan(plan);
-        let mut measured = ColumnsMeasured::new(network.point, network.hosts, &custody, frame_bytes);
+        let Planning { blocks, engine, schedule, copy_bytes } = E::plan(plan);
+        let mut measured = ColumnsMeasured::new(network.point, network.hosts, &custody, copy_bytes);
         measured.set_curve(&network.graph.edges);
         let repair = workload.repair.as_ref().map(|repair| {
             let time = repair.time_per_blob.duration() * workload.blobs;
@@ -717,7 +727,7 @@ fn limits<'a>(
     scenario: &Scenario,
     collector: &'a Collector,
     hosts: &Hosts,
-    frame_bytes: u32,
+    copy_bytes: u64,
     asking: &[bool],
 ) -> samara_bounds::Limits<'a> {
     let workload = scenario.part::<Columns>();
@@ -731,7 +741,7 @@ fn limits<'a>(
     samara_bounds::Limits {
         custody: waiting.iter().map(|host| custody[*host].as_slice()).collect(),
         downlink_bps: waiting.iter().map(|host| rates[*host].downlink_bps).collect(),
-        copy_bytes: copy_bytes(scenario, frame_bytes),
+        copy_bytes: copy_bytes.max(1),
         packet_bytes: downlink_burst,
         burst_bytes: uplink_burst,
         publisher_uplink_bps: rates[publisher].uplink_bps,

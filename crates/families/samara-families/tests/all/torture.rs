@@ -306,3 +306,30 @@ fn links_that_break_for_a_moment_harm_nobody() {
     assert_eq!(harmed(group, &cut("13.6 s")), third);
     assert_eq!(harmed(messages, &cut("14 s")), nobody);
 }
+
+/// Small segments share frames that answer an IWANT, and packets of a stream: a copy then takes fewer
+/// bytes than a frame that travels alone.
+#[test]
+fn bounds_hold_for_segments_that_travel_together() {
+    let broken = |transport: &str, more: &str| {
+        let text = format!(
+            "[scenario]\nname = \"x\"\nseeds = [5394619384860002043]\n\
+             [network]\nnodes = 3\ndownlink = \"6154809 bit/s\"\nlatency = \"155 us\"\n\
+             topology = {{ kind = \"barabasi-albert\", attachments = 2 }}\n\
+             [transport]\nkind = \"{transport}\"\n\
+             [protocol]\nkind = \"gossipsub\"\npreset = \"go-libp2p-pubsub\"\nheartbeat = \"300 ms\"\n\
+             gossip_to_pruned = true\n\
+             [columns]\ncount = 16\nslots = 2\nslot_interval = \"3 s\"\nwarm_up = \"4 s\"\n\
+             pieces = {{ size = \"111 B\" }}\n{more}"
+        );
+        let loaded = load_source("x.toml", &text, Inputs::default(), &Overrides::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let (_, violations) = searched(&Source::Scenario(Box::new(loaded)), 1, 1);
+        violations.into_iter().map(|violation| violation.text).next()
+    };
+    let reset = "[[fault]]\nkind = \"reset\"\nat = \"6705 ms\"\nnodes = [0]\n";
+    for transport in ["tcp", "quic", "grpc"] {
+        assert_eq!(broken(transport, ""), None, "{transport}");
+        assert_eq!(broken(transport, reset), None, "{transport}, with a reset");
+    }
+}

@@ -11,7 +11,7 @@ use samara_engine::outbox::Room;
 use super::backlog::{Backlog, cut};
 use super::config::{Control, Framing, Transport};
 use super::quic::{IP_UDP_HEADER, UDP_PAYLOAD};
-pub(crate) use super::tcp::{hello_bytes, wire_bytes};
+pub(crate) use super::tcp::{hello_bytes, wire_bytes, wire_bytes_each};
 use super::{Ack, Around, Flow, LossRecovery, Outgoing, ReceiveHalf, SendHalf, Taken};
 use crate::error::{ConfigError, ensure};
 use crate::packet::Body;

@@ -110,9 +110,15 @@ pub(crate) fn check(transport: &Transport) -> Result<(), ConfigError> {
 /// Returns the bytes on the wire of a message in its `DATA` frames, if credit does not cut it into
 /// smaller ones.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
+    wire_bytes_each(encoded_len, 1, transport)
+}
+
+/// Returns the bytes on the wire of each of several messages whose `DATA` frames share segments.
+pub(crate) fn wire_bytes_each(encoded_len: u32, count: u32, transport: &Transport) -> u64 {
     let len = encoded_len + MESSAGE_PREFIX;
-    let bytes = len + len.div_ceil(FRAME_PAYLOAD) * FRAME_HEADER;
-    u64::from(bytes) + u64::from(bytes.div_ceil(transport.mss)) * u64::from(transport.header)
+    let bytes = u64::from(len + len.div_ceil(FRAME_PAYLOAD) * FRAME_HEADER) * u64::from(count);
+    let packets = bytes.div_ceil(u64::from(transport.mss));
+    (bytes + packets * u64::from(transport.header)) / u64::from(count)
 }
 
 /// A message of which a part has no credit yet.

@@ -73,6 +73,15 @@ macro_rules! transports {
                 }
             }
 
+            /// Returns the least bytes on the wire of each of `count` frames that are written one
+            /// after the other, rounded down: on a connection with a stream of bytes, they share
+            /// packets.
+            pub fn wire_bytes_each(&self, encoded_len: u32, count: u32) -> u64 {
+                match (&self.connection, &self.control) {
+                    $(($connection, $control) => $module::wire_bytes_each(encoded_len, count, self),)*
+                }
+            }
+
             /// Returns the payload of a step of the handshake, by its number (even from the
             /// dialler).
             pub(crate) fn hello_bytes(&self, step: u32) -> u32 {

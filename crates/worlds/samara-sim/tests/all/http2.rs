@@ -50,6 +50,8 @@ fn message_pays_for_its_frames() {
     // 40,000 bytes and a prefix of 5 in three frames with headers of 9, in 28 packets with 40 each.
     let transport = over(None, WIDE);
     assert_eq!(transport.wire_bytes(40_000), 40_005 + 27 + 28 * 40);
+    // 100 messages of 114 bytes each with prefix and header fit into 8 packets.
+    assert_eq!(transport.wire_bytes_each(100, 100), (11_400 + 8 * 40) / 100);
     let mut sim = pair(config(50, transport), 8);
     let took = batches(&mut sim, 40_000, 40_000, 1, 1000);
     assert!((took[0] - (50.0 + 41.152)).abs() < 0.01, "{took:?}");

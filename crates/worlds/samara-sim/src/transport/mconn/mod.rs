@@ -143,10 +143,16 @@ pub(crate) fn check_outbox(config: &MConnectionConfig, outbox: &OutboxConfig) ->
 
 /// Returns the bytes on the wire of a frame that is alone in its flush and finds the window open.
 pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
+    wire_bytes_each(encoded_len, 1, transport)
+}
+
+/// Returns the bytes on the wire of each of several frames in one flush, which share sealed frames.
+pub(crate) fn wire_bytes_each(encoded_len: u32, count: u32, transport: &Transport) -> u64 {
     let id = transport.connection.mconnection().channels.first().map_or(0, |channel| channel.id);
-    let frames = message_bytes(id, encoded_len).div_ceil(SEALED_PLAINTEXT);
+    let bytes = u64::from(message_bytes(id, encoded_len)) * u64::from(count);
     let segments = SEALED_FRAME.div_ceil(transport.mss);
-    u64::from(frames) * u64::from(SEALED_FRAME + segments * transport.header)
+    let sealed = bytes.div_ceil(u64::from(SEALED_PLAINTEXT));
+    sealed * u64::from(SEALED_FRAME + segments * transport.header) / u64::from(count)
 }
 
 // ---- bytes on the wire ----

@@ -18,7 +18,7 @@ pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
 use super::config::{Control, Framing, Transport};
-pub(crate) use super::tcp::wire_bytes;
+pub(crate) use super::tcp::{wire_bytes, wire_bytes_each};
 use crate::error::{ConfigError, ensure};
 
 /// The segment of a packet without data: a PING frame (RFC 9000 section 19.2).

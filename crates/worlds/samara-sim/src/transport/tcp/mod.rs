@@ -57,6 +57,11 @@ pub(crate) fn wire_bytes(encoded_len: u32, transport: &Transport) -> u64 {
     u64::from(bytes) + u64::from(packets) * u64::from(transport.header)
 }
 
+/// Returns the bytes on the wire of each of several frames. Every write makes its own segments.
+pub(crate) fn wire_bytes_each(encoded_len: u32, _count: u32, transport: &Transport) -> u64 {
+    wire_bytes(encoded_len, transport)
+}
+
 /// Returns the payload of a step of the handshake.
 pub(crate) fn hello_bytes(_step: u32, _transport: &Transport) -> u32 {
     HELLO_BYTES
