@@ -177,6 +177,11 @@ class Result:
         return Table(self._native.metrics())
 
     @property
+    def by_class(self) -> Table:
+        """A row for each run and class of `[[network.class]]`, and a column for each metric."""
+        return Table(self._native.by_class())
+
+    @property
     def edges(self) -> Table:
         """The links of every run: `dialer` and `listener`."""
         return self._scenario.edges

@@ -107,6 +107,19 @@ def test_metrics_are_a_table(two_seeds: samara.Result) -> None:
     assert not {"point", "wall_s"} & set(frame.columns)
 
 
+def test_metrics_by_class_are_a_table(peerdas: samara.Result) -> None:
+    home = {"name": "home", "share": "50 %", "uplink": "5 Mbit/s", "downlink": "50 Mbit/s"}
+    network = {"nodes": 20, "latency": "20 ms", "class": [home], "topology": {"degree": 6, "topic_peers_min": 4}}
+    result = samara.run(small(network=network), seed=[1, 2], progress=False)
+    frame = result.by_class.to_pandas()
+    assert list(zip(frame["seed"], frame["class"])) == [(1, "home"), (1, "others"), (2, "home"), (2, "others")]
+    found = result.runs[1].metrics["by_class"]["home"]
+    assert frame["time_to_custody_ms.mean"][2] == found["time_to_custody_ms"]["mean"]
+    assert frame["nodes"].tolist() == [10, 10, 10, 10]
+    with pytest.raises(samara.TableError, match=r"no classes of nodes; a section \[\[network.class\]\]"):
+        _ = peerdas.by_class
+
+
 def test_streams_have_their_own_tables(streams: samara.Result) -> None:
     names = {"messages", "deliveries", "delivery_latency", "inter_arrival", "queue_drops", "traffic"}
     assert set(streams.tables) == names

@@ -7,10 +7,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use samara_lab::compare::{self, Crossed, Pair, Threshold, compare};
 use samara_lab::report;
-use samara_lab::results::{Findings, ResultsDirectory, Rows, Saved};
+use samara_lab::results::{BY_CLASS, Findings, ResultsDirectory, Rows, Saved};
 use samara_lab::sweep::{Curve, PointRecord, points_table};
 use samara_report::{Page, png};
 use samara_scenario::{Loaded, Point};
+use serde_json::Value;
 
 use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;
@@ -28,6 +29,10 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    fn records(&self) -> Vec<PointRecord> {
+        self.findings.summary.runs.iter().map(|run| PointRecord::of(String::new(), run)).collect()
+    }
+
     fn saved(&self, name: &str) -> Saved {
         Saved::in_memory(name, &self.findings.summary, self.tables.iter().map(here).collect())
     }
@@ -77,6 +82,14 @@ impl Outcome {
     fn is_chosen(point: &Point, run: Option<&str>, seed: Option<u64>) -> bool {
         run.is_none_or(|run| run == point.run) && seed.is_none_or(|seed| seed == point.seed)
     }
+}
+
+/// Returns a table with a row for each record. The resources of single runs are unknown, and the runs
+/// have no ids.
+fn metrics_table(name: &str, records: &[PointRecord]) -> PyResult<Table> {
+    let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
+    let table = points_table(records).map_err(errors::table)?;
+    Table::of(name, table.columns.iter().filter(|(column, _)| !unknown.contains(&column.as_str())))
 }
 
 #[pymethods]
@@ -134,13 +147,27 @@ impl Outcome {
 
     /// Returns a table with a row for each run and a column for each metric.
     fn metrics(&self) -> PyResult<Table> {
-        let runs = self.findings.summary.runs.iter();
-        let records: Vec<PointRecord> = runs.map(|run| PointRecord::of(String::new(), run)).collect();
-        // The resources of single runs are unknown, and the runs have no ids.
-        let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
-        let table = points_table(&records).map_err(errors::table)?;
-        let known = table.columns.iter().filter(|(name, _)| !unknown.contains(&name.as_str()));
-        Table::of("metrics", known)
+        metrics_table("metrics", &self.records())
+    }
+
+    /// Returns a table with a row for each run and class of nodes, and a column for each metric.
+    fn by_class(&self) -> PyResult<Table> {
+        let of_run = |record: PointRecord| {
+            let classes = record.metrics.get(BY_CLASS).and_then(Value::as_object).cloned();
+            classes.into_iter().flatten().map(move |(class, metrics)| {
+                let mut parameters = record.parameters.clone();
+                parameters.insert("class".to_owned(), class.into());
+                PointRecord { parameters, metrics, ..record.clone() }
+            })
+        };
+        let records: Vec<PointRecord> = self.records().into_iter().flat_map(of_run).collect();
+        if records.is_empty() {
+            return Err(TableError::new_err(format!(
+                "by_class: {} has no classes of nodes; a section [[network.class]] with name and share adds one",
+                self.loaded.source
+            )));
+        }
+        metrics_table("by_class", &records)
     }
 
     /// Returns a metric over the sweep: its path, a table of means over seeds, and the name and the SVG
