@@ -91,12 +91,12 @@ const CUSTODY: [Column; 10] = [
 ];
 
 const SUMMARY: [Column; 9] = [
-    spread("mean ms", MEAN, Form::Fixed(0)),
+    spread("mean ms", MEAN, Form::Millis),
     mean("incomplete", "incomplete", Form::Number),
-    mean("p50", "time_to_custody_ms.p50", Form::Fixed(0)),
-    mean("p95", "time_to_custody_ms.p95", Form::Fixed(0)),
-    mean("max", "time_to_custody_ms.max", Form::Fixed(0)),
-    mean("bound ms", BOUND, Form::Fixed(0)),
+    mean("p50", "time_to_custody_ms.p50", Form::Millis),
+    mean("p95", "time_to_custody_ms.p95", Form::Millis),
+    mean("max", "time_to_custody_ms.max", Form::Millis),
+    mean("bound ms", BOUND, Form::Millis),
     computed("x bound", |_, row| over_bound(row)),
     computed("copies", |_, row| copies(row)),
     mean("MB up", "bytes_up_per_node", Form::Mega(2)),
@@ -403,36 +403,51 @@ fn impossible(row: &Runs<'_>) -> Option<String> {
     })
 }
 
-/// Returns a sentence on the fastest runs at both ends of the last axis of a sweep.
+/// Returns a sentence on a sweep: the fastest and the slowest point of a run, or the fastest runs at
+/// both ends of the last axis.
 fn fastest_at_ends(results: &Results<'_>) -> Option<String> {
     let (_, axis) = results.axes.last()?;
     let values = report::grouped(&results.rows, |row| row.point.last());
-    let mean = |row: &&Runs<'_>| row.mean(MEAN);
     let best = |(value, rows): &(Option<&String>, Vec<&Runs<'_>>)| {
-        let complete = rows.iter().copied().filter(|row| is_complete(row) && mean(row).is_finite());
-        let best = complete.min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
-        Some((best.label.clone(), ms(mean(&best)), (*value)?.clone()))
+        let best = timed(rows.iter().copied()).min_by(by_mean)?;
+        Some((best.label.clone(), ms(best.mean(MEAN)), (*value)?.clone()))
     };
+    if results.rows.iter().all(|row| row.label == results.rows[0].label) {
+        let ends = [timed(&results.rows).min_by(by_mean)?, timed(&results.rows).max_by(by_mean)?];
+        let [fast, slow] = ends.map(|row| format!("{} ({})", ms(row.mean(MEAN)), row.point.join(", ")));
+        return Some(format!("Mean times to custody are between {fast} and {slow}."));
+    }
     let [first, .., last] = values.as_slice() else { return None };
     let ((label, time, value), (other, other_time, other_value)) = (best(first)?, best(last)?);
     Some(match label == other {
         true => format!(
-            "\"{label}\" has the least mean time to custody at both ends: {time} at {axis} {value}, {other_time} at {other_value}."
+            "The fastest run is \"{label}\" at both ends of {axis}: {time} on average at {value}, {other_time} at \
+             {other_value}."
         ),
         false => format!(
-            "The least mean time to custody has \"{label}\" at {axis} {value} ({time}), and \"{other}\" at {other_value} \
+            "The fastest run is \"{label}\" at {axis} {value} ({time} on average), and \"{other}\" at {other_value} \
              ({other_time})."
         ),
     })
 }
 
-/// Returns a sentence on the fastest run, without runs with incomplete nodes: means over different
-/// nodes do not compare.
+/// Returns a sentence on the fastest run.
 fn fastest(results: &Results<'_>) -> Option<String> {
-    let mean = |row: &Runs<'_>| row.mean(MEAN);
-    let complete = results.rows.iter().filter(|row| is_complete(row) && mean(row).is_finite());
-    let best = complete.min_by(|a, b| mean(a).total_cmp(&mean(b)))?;
-    Some(format!("The fastest run is \"{}\": {} on average.", best.label, ms(mean(best))))
+    let best = timed(&results.rows).min_by(by_mean)?;
+    let time = ms(best.mean(MEAN));
+    Some(match results.rows.len() {
+        1 => format!("A node has all its columns after {time} on average."),
+        _ => format!("The fastest run is \"{}\": {time} on average.", best.label),
+    })
+}
+
+/// Returns the runs that have a mean and no incomplete nodes: means over different nodes do not compare.
+fn timed<'r, 'g: 'r>(rows: impl IntoIterator<Item = &'r Runs<'g>>) -> impl Iterator<Item = &'r Runs<'g>> {
+    rows.into_iter().filter(|row| is_complete(row) && row.mean(MEAN).is_finite())
+}
+
+fn by_mean(a: &&Runs<'_>, b: &&Runs<'_>) -> std::cmp::Ordering {
+    a.mean(MEAN).total_cmp(&b.mean(MEAN))
 }
 
 /// Returns a sentence on the effect of TCP slow start.

@@ -21,7 +21,7 @@
 //! };
 //! ```
 
-use samara_report::words::{capitalised, fixed, ms, number, percent, short_ms};
+use samara_report::words::{capitalised, fixed, millis, ms, number, percent, short_ms};
 use samara_report::{Bar, Figure, Ink, Lines, Mark, Part, Scale, Summary, Table};
 
 use crate::family::Family;
@@ -289,6 +289,8 @@ pub enum Form {
     Percent(usize),
     /// A time in whole milliseconds, or in seconds.
     Ms,
+    /// A number of milliseconds without the unit, whole from 10 on.
+    Millis,
     /// A time with three digits.
     ShortMs,
     /// The metric is a text.
@@ -304,6 +306,7 @@ impl Form {
             Self::Mega(decimals) => fixed(value / 1e6, decimals),
             Self::Percent(decimals) => percent(value, decimals),
             Self::Ms => ms(value),
+            Self::Millis => millis(value),
             Self::ShortMs => short_ms(value),
         }
     }

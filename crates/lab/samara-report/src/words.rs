@@ -37,8 +37,13 @@ pub fn times(a: f64, b: f64) -> Option<f64> {
 pub fn ms(value: f64) -> String {
     shown(value, || match value {
         1000.0.. => format!("{:.2} s", value / 1000.0),
-        _ => format!("{value:.0} ms"),
+        _ => millis(value) + " ms",
     })
+}
+
+/// Formats whole milliseconds, with two decimals below 10: times in a local network differ there.
+pub fn millis(value: f64) -> String {
+    fixed(value, if value > 0.0 && value < 9.995 { 2 } else { 0 })
 }
 
 pub(crate) fn three_digits(value: f64) -> String {

@@ -344,7 +344,7 @@ fn explained(options: &ExplainOptions) -> Result<ExitCode, String> {
     let of_item = || options.message.map_or(Shown::Slowest(options.slowest), Shown::Item);
     let shown = options.node.map_or_else(of_item, Shown::Node);
     match options.format {
-        Format::Table => print(&explain::show(&runs, shown)),
+        Format::Table => print(&terminal::fitted_inside(&explain::show(&runs, shown))),
         Format::Json => print_json(&explain::json(&runs, shown)),
     }
 }
@@ -368,7 +368,10 @@ fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
         found.push(explain::what_if(&loaded, point, run)?);
     }
     match options.format {
-        Format::Table => print(&found.iter().map(explain::WhatIf::text).collect::<Vec<_>>().join("\n")),
+        Format::Table => {
+            let texts: Vec<String> = found.iter().map(explain::WhatIf::text).collect();
+            print(&terminal::fitted_inside(&texts.join("\n")))
+        }
         Format::Json => print_json(&found),
     }
 }

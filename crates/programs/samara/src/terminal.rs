@@ -25,6 +25,12 @@ pub(crate) fn fitted(text: &str, hang: usize) -> String {
     text.lines().map(|line| wrapped(line, width(), hang) + "\n").collect()
 }
 
+/// Fits lines into the window. The parts of a line start two columns right of the line's own start.
+pub(crate) fn fitted_inside(text: &str) -> String {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    text.lines().map(|line| wrapped(line, width(), indent(line) + 2) + "\n").collect()
+}
+
 /// Prints a help text. The second column of a list is indented as a whole.
 pub(crate) fn print_help(help: &str) {
     let line = |line: &str| {

@@ -12,7 +12,7 @@ use samara_lab::usage::processors;
 
 use crate::args::TortureOptions;
 use crate::session::{INTERRUPTED, NOT_MET, stop_on_interrupt};
-use crate::terminal::print;
+use crate::terminal::{fitted_inside, print};
 
 /// Number of runs without `--runs` and `--time`, and for a scenario in place of a family.
 const RUNS: u64 = 300;
@@ -83,7 +83,7 @@ fn torture(source: &Source, options: &TortureOptions, stop: &AtomicBool) -> Resu
         virtual_nanos as f64 / 3.6e12,
         if stop.load(Ordering::SeqCst) { " (interrupted)" } else { "" },
     );
-    print(&text)?;
+    print(&fitted_inside(&text))?;
     Ok(found)
 }
 
@@ -99,6 +99,8 @@ fn report(source: &Source, violation: &Violation, options: &TortureOptions) -> R
     violation.broken.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
     text += &format!("After {} smaller scenarios, this one still does:\n", violation.tried);
     violation.smallest.iter().for_each(|broken| text += &format!("  \u{2717} {broken}\n"));
+    text = fitted_inside(&text);
+    // Lines of the scenario stay whole, so that they can be copied.
     text += &violation.text.lines().map(|line| format!("    {line}\n")).collect::<String>();
     text += &format!("Repeat it with: {} torture {}\n", crate::program(), file.display());
     print(&text).map(drop)

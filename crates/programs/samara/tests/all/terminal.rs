@@ -69,6 +69,17 @@ fn sweeps_fit_into_the_window() {
 }
 
 #[test]
+fn paths_of_deliveries_and_torture_fit_into_the_window() {
+    let scratch = Scratch::new("paths");
+    scratch.samara("run peerdas-small --only batch --seed 1 --explain all --out r --quiet".split(' '));
+    let shown = printed(&scratch.samara("explain r".split(' ')));
+    fits("explain", &shown, 80);
+    assert!(shown.contains(" after ") && shown.contains("same batch "), "{shown}");
+    fits("what if", &printed(&scratch.samara("explain r --what-if".split(' '))), 80);
+    fits("torture", &printed(&scratch.samara("torture columns --runs 2".split(' '))), 80);
+}
+
+#[test]
 fn comparisons_fit_into_the_window_and_show_what_changed() {
     let scratch = Scratch::new("compare-fits");
     scratch.ok("run peerdas-small --quiet --out fast".split(' '));
