@@ -238,6 +238,11 @@ impl<'f> Judged<'f> {
         Self { scenario, figure, ours, verdict }
     }
 
+    /// Whether the value rests on fewer seeds than the page promises, and the source names none.
+    fn has_few_seeds(&self) -> bool {
+        self.figure.seeds.is_empty() && self.ours.is_some_and(|ours| ours.seeds < SEEDS.len())
+    }
+
     fn agrees(&self) -> bool {
         matches!(self.verdict, Verdict::Reproduced | Verdict::Fit)
     }
@@ -251,7 +256,7 @@ impl<'f> Judged<'f> {
         let wanted = Wanted::of(self.figure);
         match self.ours {
             None => "no result".to_owned(),
-            Some(Spread { mean, seeds: 0 | 1, .. }) => written(&wanted, mean),
+            Some(Spread { mean, seeds: 0 | 1, .. }) => written(&wanted, mean) + " (1 seed)",
             Some(Spread { mean, confidence_95, seeds, .. }) => {
                 let half = written(&wanted, confidence_95);
                 let half = half.split(' ').next().unwrap_or_default();
@@ -276,12 +281,8 @@ impl<'f> Judged<'f> {
     fn problems(&self) -> Vec<String> {
         let figure = self.figure;
         let mut problems = Vec::new();
-        match self.ours {
-            None => problems.push("no result".to_owned()),
-            Some(Spread { seeds, .. }) if figure.seeds.is_empty() && seeds < SEEDS.len() => {
-                problems.push(format!("{seeds} seeds, not {}", SEEDS.len()));
-            }
-            Some(_) => {}
+        if self.ours.is_none() {
+            problems.push("no result".to_owned());
         }
         if figure.explains.is_some() && !self.agrees() {
             problems.push(format!("does not give their value: {}, not {}", self.ours(), self.theirs()));
@@ -424,9 +425,11 @@ fn place(places: &[String], place: &str) -> usize {
 pub struct SourcesPage {
     /// The page as Markdown.
     pub text: String,
-    /// Rows without a result or with too few seeds, causes that do not give the value, and notes on
-    /// differences that do not exist; each as a line.
+    /// Rows without a result, causes that do not give the value, and notes on differences that do not
+    /// exist; each as a line.
     pub problems: Vec<String>,
+    /// Number of figures that rest on fewer than three seeds.
+    pub few_seeds: usize,
     pub claims: usize,
 }
 
@@ -445,8 +448,8 @@ const INTRODUCTION: &str = "\
 
 Five documents started Samara. This page has a row for every figure, mechanism and open question of
 them, and for the measurements of others that scenarios are compared with.
-`samara sources --run DIR` runs the scenarios and writes it. A figure of ours is a mean over at least
-three seeds with its 95 % confidence interval, and the verdict judges the interval.
+`samara sources --run DIR` runs the scenarios and writes it. A figure of ours is a mean over seeds
+with its 95 % confidence interval, and the verdict judges the interval.
 
 - **reproduced**: the whole interval is within the tolerance: 15 %, at most 25 % for measurements
   that differ as much between seeds, or a factor of 3 for rare events; or within the range of their
@@ -497,8 +500,13 @@ pub fn page(results: &Results) -> SourcesPage {
     body += &table(&measured);
     let headings = ORDER.map(Verdict::name).join(" | ");
     let rule = "--:|".repeat(ORDER.len() + 1);
-    let text = format!("{INTRODUCTION}| document | claims | {headings} |\n|---|{rule}\n{totals}{body}");
-    SourcesPage { text, problems, claims }
+    let few_seeds = judged.iter().filter(|judged| judged.has_few_seeds()).count();
+    let few = match few_seeds {
+        0 => String::new(),
+        count => format!("\n{count} figures rest on fewer than three seeds; their rows name the seeds.\n"),
+    };
+    let text = format!("{INTRODUCTION}| document | claims | {headings} |\n|---|{rule}\n{totals}{few}{body}");
+    SourcesPage { text, problems, few_seeds, claims }
 }
 
 /// Returns a row for each claim of a document. Runs that explain a figure belong to its row.

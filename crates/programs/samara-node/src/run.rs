@@ -205,9 +205,26 @@ fn token(section: &str, server: &Option<Server>) -> Result<Option<Token>, String
 
 fn tracer(config: &Checked, me: &libp2p::PeerId) -> Result<Option<Tracer>, String> {
     let Some(trace) = &config.written.trace else { return Ok(None) };
+    keep_previous(&trace.file).map_err(|error| {
+        let file = trace.file.display();
+        format!("trace.file: {file}: cannot rename the trace of the previous start to {file}.1: {error}")
+    })?;
     let writer = TraceWriter::create(&trace.file, trace.options())
         .map_err(|error| format!("trace.file: {}: cannot create the file: {error}", trace.file.display()))?;
     Ok(Some(Tracer::new(writer, me, config.engine.clone())))
+}
+
+/// Renames the trace of the previous start, in place of that of the start before: what an operator
+/// looks for is what happened before a crash.
+fn keep_previous(file: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(file) {
+        Ok(found) if found.is_file() && found.len() > 0 => {
+            let mut previous = file.as_os_str().to_owned();
+            previous.push(".1");
+            std::fs::rename(file, previous)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes a new certificate with its key to a file that only the owner can read, and returns its

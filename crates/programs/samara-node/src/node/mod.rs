@@ -318,8 +318,8 @@ fn explain(error: PublishError, id: &MessageIdFn) -> String {
             if !matches!(id, MessageIdFn::FromSeqno | MessageIdFn::FromSeqnoBase58) =>
         {
             format!(
-                "{error}: messages.id derives its id from the contents; change the contents, or set \
-                 messages.id = \"from-seqno\" and messages.authenticity = \"signed\" at all nodes"
+                "{error}: format.id derives its id from the contents; change the contents, or set \
+                 format.id = \"from-seqno\" and format.authenticity = \"signed\" at all nodes"
             )
         }
         PublishError::TooLong { found, allowed, .. } => format!(

@@ -65,10 +65,11 @@ async fn a_batch_reports_all_copies() {
     // The links decide which of the two is written first.
     assert_eq!(copies.iter().map(|copy| copy["rank"].as_u64().unwrap()).sum::<u64>(), 1, "ranks 0 and 1");
     let error = done["messages"][3]["error"].as_str().unwrap();
-    assert!(error.contains("was already published or received: messages.id derives its id"), "{error}");
-    assert!(error.contains("change the contents, or set messages.id = \"from-seqno\""), "{error}");
+    assert!(error.contains("was already published or received: format.id derives its id"), "{error}");
+    assert!(error.contains("change the contents, or set format.id = \"from-seqno\""), "{error}");
     assert_eq!(done["messages"][4]["copies"], 0);
-    assert_eq!(done["messages"][4]["note"], "no connected peer has joined topic nobody");
+    let unheard = done["messages"][4]["note"].as_str().unwrap_or_default();
+    assert!(unheard.starts_with("no connected peer has joined topic nobody: "), "{unheard}");
     assert!(done["messages"][0].get("note").is_none(), "{done}");
     for node in [&first, &second] {
         node.counted("samara_messages_delivered_total", 3.0).await;
@@ -80,9 +81,10 @@ async fn publications_without_receivers_name_the_topic() {
     let hub = node(24, &["t"], "", FAST).await;
     let other = node(25, &["t"], &dial(&hub), FAST).await;
     hub.mesh_of("t", 1).await;
-    let note = "no connected peer has joined topic nosuch";
     let answer = hub.post("/v1/publish", text("nosuch", "a")).await;
-    assert_eq!((&answer["copies"], &answer["note"]), (&json!(0), &json!(note)));
+    let note = answer["note"].as_str().unwrap_or_default();
+    let said = "no connected peer has joined topic nosuch: the message went to nobody; ";
+    assert!(answer["copies"] == 0 && note.starts_with(said), "{answer}");
     let report = hub.get(&format!("/v1/batches/{}", answer["batch"])).await;
     assert_eq!(report["messages"][0]["note"], note);
     // With a peer in the topic there is no note, whether this node has joined it or not.

@@ -132,3 +132,14 @@ async fn duplicates_and_rejections_are_traced() {
             && copy.message_id.as_ref().is_some_and(|id| id.len() == 20))
     }));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_the_start_before_is_kept() {
+    let path = file("restarted.trace");
+    std::fs::write(&path, "before the crash").expect("a file");
+    let trace = format!("{FAST}[trace]\nfile = {path:?}\n");
+    node(53, &["t"], "", &trace).await.running.stop().await.expect("stopped");
+    let kept = std::fs::read_to_string(file("restarted.trace.1")).expect("the previous trace");
+    assert_eq!(kept, "before the crash");
+    assert!(read("restarted.trace").iter().any(|body| matches!(body, Body::Join(_))), "a new trace");
+}
