@@ -67,6 +67,9 @@ metrics! {
         /// Pairs of a message and a steady member that did not deliver it; the message is from a
         /// member that is steady or that left.
         pub lost: u64 = "pairs", Less, [""];
+        /// Pairs of a message and a member that did not deliver it, over all members and messages:
+        /// also those of members with a fault. Without faults, the lost ones.
+        pub missed: u64 = "pairs", Less, [];
         /// Members that a `leave` fault starts again before they have left: their processes end as
         /// in a crash.
         pub unfinished_leaves: u64 = "", Less, [];
@@ -306,6 +309,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
         longest_gap_ms: steady.iter().map(|host| members[*host].longest_gap_ns).max().unwrap_or(0) as f64
             / 1e6,
         lost,
+        missed: members.iter().map(|member| of_all(measured, member)).sum(),
         unfinished_leaves: measured.outcomes.unfinished_leaves,
         duplicates: count(|member| member.totals.duplicates),
         order_violations: count(|member| member.totals.out_of_order) + other_orders as u64,
@@ -350,6 +354,12 @@ fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
         }
     }
     (lost, disagreements)
+}
+
+/// Returns the number of messages of all members that a member did not deliver.
+fn of_all(measured: &GroupMeasured, member: &Member) -> u64 {
+    let broadcast = measured.members.iter().map(|origin| origin.totals.broadcast);
+    broadcast.zip(&member.received).map(|(broadcast, received)| broadcast.saturating_sub(*received)).sum()
 }
 
 fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {

@@ -2,10 +2,11 @@
 
 use samara_lab::page::{Bars, Chart, Ecdf, Form, PageSpec, Section, Swept, computed, mean};
 use samara_lab::report::{self, Results, Runs};
-use samara_report::words::{fixed, listed, number, percent_range, short_ms};
+use samara_report::words::{fixed, listed, number, percent_range, plural, short_ms};
 
 use super::drawings::{links, prices, schedules, uplinks};
 use super::outcome::GroupData;
+use crate::Group;
 
 const CURVES_MAX: usize = 12;
 pub(super) static PAGE: PageSpec = PageSpec {
@@ -152,14 +153,23 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     wrong.dedup();
     let mut sentences = vec![if wrong.is_empty() {
         let deliveries = number(results.sum("deliveries"));
-        let runs = rows.len();
+        let runs = plural(rows.len() as f64, "run");
+        let missed = results.sum("missed");
+        let whose = if missed > 0.0 { " at members without a fault" } else { "" };
         format!(
-            "{deliveries} deliveries in {runs} runs: no losses, no duplicates, and no violations of order."
+            "{deliveries} deliveries in {runs}: no losses{whose}, no duplicates, and no violations of order."
         )
     } else {
         let names: Vec<String> = wrong.iter().map(|name| format!("\"{name}\"")).collect();
         format!("Messages were lost, duplicated or out of order in {}.", listed(&names))
     }];
+    let missed = results.sum("missed");
+    if wrong.is_empty() && missed > 0.0 {
+        let missed = number(missed);
+        sentences.push(format!(
+            "{missed} deliveries at members with a fault, or of their messages, did not take place."
+        ));
+    }
     if results.sum("unfinished_leaves") > 0.0 {
         sentences
             .push("Members had not left when they were to start again: they count as failed.".to_owned());
@@ -168,8 +178,10 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     let gain = |row: &Runs<'_>| row.mean("gain");
     let gains = rows.iter().filter(|row| gain(row) > 1.05);
     if let Some(best) = gains.max_by(|a, b| gain(a).total_cmp(&gain(b))) {
-        // The result of the runs comes first, unless something is wrong.
-        let place = if wrong.is_empty() { 0 } else { sentences.len() };
+        // The throughput comes first where it is the result: not at a given rate, and not among faults.
+        let scenario = &best.first().point.scenario;
+        let is_result = wrong.is_empty() && missed == 0.0 && scenario.part::<Group>().rate.is_none();
+        let place = if is_result { 0 } else { sentences.len() };
         sentences.insert(place, format!(
             "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \
              and {:.1} % of the bound of all shapes.",
