@@ -1,6 +1,6 @@
 //! The transfers, with what a person sees of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,12 +13,14 @@ use samara_net::ring::{Options, Secret};
 
 use super::GroupVerb;
 use super::args::{MemberOptions, ReceiveFile, SendFile};
-use crate::terminal::{complain, print};
+use crate::terminal::{complain, fitted, print};
 
 /// Exit status if a receiver lacks the file.
 const INCOMPLETE: u8 = 3;
 /// Time between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Time over which the shown rate is a mean.
+const PACE_OVER: Duration = Duration::from_secs(10);
 /// Time within which a seed must answer.
 const SEED_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -66,20 +68,24 @@ async fn send_file(options: SendFile) -> Result<ExitCode, String> {
     let sent = send(options, &mut |report| shown.sending(report, members)).await.map_err(explained)?;
     let Sent { is_complete, last, digest } = sent;
     shown.end();
-    let states: Vec<String> =
-        last.members.iter().map(|(name, state)| format!("{name}  {}\n", told(state, last.size))).collect();
-    let digest = digest.unwrap_or_default();
-    let has_it = last.members.values().filter(|state| **state == MemberState::Done).count();
-    let rate = last.size as f64 / last.elapsed.as_secs_f64().max(1e-3);
-    let took = if last.sent_bytes == 0 {
+    let elapsed = last.elapsed.as_secs_f64();
+    let took = if !is_complete {
+        format!("no progress for {}; the same command again sends the rest", member.patience)
+    } else if last.sent_bytes == 0 {
         "nothing was missing".to_owned()
     } else {
-        format!("{} in {:.1} s, {}/s to each", size(last.size), last.elapsed.as_secs_f64(), size(rate as u64))
+        let rate = last.size as f64 / elapsed.max(1e-3);
+        format!("{} in {elapsed:.1} s, {}/s to each", size(last.size), size(rate as u64))
     };
-    print(&format!(
-        "{has_it} of {members} receivers have the file: {took}\n{}blake3 {digest}\n",
-        states.concat()
-    ))?;
+    let mut text = format!("{} of {members} receivers have the file: {took}\n", last.done);
+    for (name, state) in &last.members {
+        text += &format!("{name}  {}\n", told(state, last.size));
+    }
+    if last.forgotten > 0 {
+        text += &format!("{} receivers before them are not listed\n", last.forgotten);
+    }
+    text += &format!("blake3 {}\n", digest.unwrap_or_default());
+    print(&fitted(&text, 4))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
@@ -97,10 +103,12 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
         patience: member.patience.duration(),
     };
     let mut shown = Shown::new();
+    let seeds: Vec<String> = member.seeds.iter().map(ToString::to_string).collect();
+    shown.progress(format!("dialling {}, for at most {}", seeds.join(", "), member.patience));
     let received = receive(options, &mut |report| shown.receiving(report)).await.map_err(explained)?;
     shown.end();
     let is_complete = received.is_complete();
-    let Received { files } = received;
+    let Received { files, forgotten } = received;
     if files.is_empty() {
         return Err(format!("no file was offered within {}; did the sender start?", member.patience));
     }
@@ -117,7 +125,11 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
             Some(cause) => format!("{}  {cause}\n", path.display()),
         }
     });
-    print(&lines.collect::<String>())?;
+    let mut text: String = lines.collect();
+    if forgotten > 0 {
+        text += &format!("{forgotten} files before them are not listed\n");
+    }
+    print(&fitted(&text, 4))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
@@ -143,14 +155,35 @@ fn told(state: &MemberState, all: u64) -> String {
     }
 }
 
+/// The rate of a transfer over the last seconds.
+#[derive(Default)]
+struct Pace(VecDeque<(Duration, u64)>);
+
+impl Pace {
+    /// Returns the bytes per second up to now. A count that shrinks begins anew: another receiver is
+    /// the slowest one, or a file begins again.
+    fn of(&mut self, elapsed: Duration, bytes: u64) -> f64 {
+        if self.0.back().is_some_and(|last| bytes < last.1 || elapsed < last.0) {
+            self.0.clear();
+        }
+        self.0.push_back((elapsed, bytes));
+        while self.0.len() > 2 && self.0[1].0 + PACE_OVER < elapsed {
+            self.0.pop_front();
+        }
+        let (since, before) = self.0[0];
+        (bytes - before) as f64 / (elapsed - since).as_secs_f64().max(1e-3)
+    }
+}
+
 /// The line of progress, and a line for each change.
 struct Shown {
     bar: indicatif::ProgressBar,
     is_terminal: bool,
     last_line: Option<Instant>,
+    pace: Pace,
     members: BTreeMap<String, MemberState>,
+    /// The files by name, with whether each has come to its end.
     files: BTreeMap<String, bool>,
-    present: usize,
 }
 
 impl Shown {
@@ -162,9 +195,9 @@ impl Shown {
             bar,
             is_terminal: std::io::stderr().is_terminal(),
             last_line: None,
+            pace: Pace::default(),
             members: BTreeMap::new(),
             files: BTreeMap::new(),
-            present: 0,
         }
     }
 
@@ -188,46 +221,59 @@ impl Shown {
     }
 
     fn sending(&mut self, report: &Sending, wanted: usize) {
-        for (name, state) in &report.members {
+        let Sending { size: all, has_begun, elapsed, done, members, .. } = report;
+        for (name, state) in members {
             let is_change =
                 |before: &MemberState| std::mem::discriminant(before) != std::mem::discriminant(state);
             if self.members.get(name).is_none_or(is_change) {
                 let text = match state {
                     MemberState::Receiving(_) => "joined".to_owned(),
-                    other => told(other, report.size),
+                    other => told(other, *all),
                 };
                 self.line(&format!("{name}  {text}"));
-                self.members.insert(name.clone(), state.clone());
             }
         }
-        if report.has_begun {
-            let bytes = report.slowest_bytes();
-            self.progress(progress(bytes, 0, report.size, report.elapsed));
+        self.members.clone_from(members);
+        let getting = members.values().filter(|state| matches!(state, MemberState::Receiving(_))).count();
+        if !has_begun || getting == 0 {
+            let have = if *done > 0 { format!(", {done} have the file") } else { String::new() };
+            self.progress(format!("waiting for receivers: {} of {wanted}{have}", done + getting));
         } else {
-            let present =
-                report.members.values().filter(|state| matches!(state, MemberState::Receiving(_))).count();
-            self.present = present;
-            self.progress(format!("waiting for receivers: {present} of {wanted}"));
+            let bytes = report.slowest_bytes();
+            let rate = self.pace.of(*elapsed, bytes);
+            let whose = if done + getting > 1 { " at the slowest" } else { "" };
+            self.progress(progress(bytes, *all, rate, whose));
         }
     }
 
     fn receiving(&mut self, report: &Receiving) {
         let Receiving { name, size: all, bytes, had_bytes, elapsed, is_done, failure } = report;
-        if self.files.insert(name.clone(), *is_done).is_none() && failure.is_none() {
-            let had = if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
-            self.line(&format!("{name}  {}{had}", size(*all)));
+        let is_over = *is_done || failure.is_some();
+        match self.files.insert(name.clone(), is_over) {
+            None if failure.is_none() => {
+                let had =
+                    if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
+                self.line(&format!("{name}  {}{had}", size(*all)));
+            }
+            Some(false) if *is_done => self.line(&format!("{name}  verified; waiting for the others")),
+            None | Some(false) => {
+                if let Some(cause) = failure {
+                    self.line(&format!("{name}  {cause}"));
+                }
+            }
+            Some(true) => {}
         }
-        if failure.is_none() && !is_done {
-            self.progress(progress(*bytes, *had_bytes, *all, *elapsed));
+        if !is_over {
+            let rate = self.pace.of(*elapsed, *bytes);
+            self.progress(progress(*bytes, *all, rate, ""));
         }
     }
 }
 
 /// Returns the share, the rate and the rest of a transfer.
-fn progress(bytes: u64, had: u64, all: u64, elapsed: Duration) -> String {
-    let share = 100 * bytes / all.max(1);
-    let rate = bytes.saturating_sub(had) as f64 / elapsed.as_secs_f64().max(1e-3);
+fn progress(bytes: u64, all: u64, rate: f64, whose: &str) -> String {
+    let share = 100 * u128::from(bytes) / u128::from(all.max(1));
     let rest = all.saturating_sub(bytes) as f64 / rate.max(1.0);
     let rest = if rate >= 1.0 { format!(", {rest:.0} s left") } else { String::new() };
-    format!("{share} %  {} of {}  {}/s{rest}", size(bytes), size(all), size(rate as u64))
+    format!("{share} %  {} of {}{whose}, {}/s{rest}", size(bytes), size(all), size(rate as u64))
 }
