@@ -113,6 +113,9 @@ pub async fn receive(
     report: &mut (dyn FnMut(&Receiving) + Send),
 ) -> Result<Received, TransferError> {
     let ReceiveOptions { group, directory, overwrites, keeps_on, patience } = options;
+    if directory.exists() && !directory.is_dir() {
+        return Err(TransferError::Unfit { path: directory, why: "is no directory; name one for the files" });
+    }
     fs::create_dir_all(&directory).map_err(TransferError::file(&directory))?;
     let (group, mut events) = Group::join(group).await?;
     let (facts, mut fact_queue) = unbounded_channel();

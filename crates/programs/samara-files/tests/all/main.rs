@@ -173,6 +173,46 @@ async fn a_receiver_that_died_resumes() {
     assert!(end(sending).await.is_complete);
 }
 
+/// A process without a processor is silent, and the others remove it. It lives, so it asks for what it
+/// has missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_was_removed_by_mistake_goes_on() {
+    let base = directory("removed");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 32 << 20);
+    let address = free_address();
+    let (left, was_left) = tokio::sync::watch::channel(false);
+    let options = SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
+    let sending = tokio::spawn(async move {
+        let is_left = |report: &Sending| report.members.values().any(|state| *state == MemberState::Left);
+        send(options, &mut |report: &Sending| {
+            _ = left.send_if_modified(|was| {
+                *was |= is_left(report);
+                *was
+            })
+        })
+        .await
+    });
+    let other = start_receive(receiver(address, &base.join("other")));
+    let options = receiver(address, &base.join("silent"));
+    // One thread for all of the member, which the report holds up until the others have removed it.
+    let silent = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(receive(options, &mut |report: &Receiving| {
+            let begun = std::time::Instant::now();
+            while report.bytes > 1 << 20 && !*was_left.borrow() && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }))
+    });
+    assert!(end(silent).await.is_complete());
+    assert!(end(other).await.is_complete());
+    assert!(end(sending).await.is_complete);
+    for name in ["silent", "other"] {
+        assert_only(&base.join(name), "file.bin", &contents);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sender_that_died_goes_on() {
     let base = directory("sender-died");

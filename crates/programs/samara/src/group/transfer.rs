@@ -68,16 +68,13 @@ async fn send_file(options: SendFile) -> Result<ExitCode, String> {
     let sent = send(options, &mut |report| shown.sending(report, members)).await.map_err(explained)?;
     let Sent { is_complete, last, digest } = sent;
     shown.end();
-    let elapsed = last.elapsed.as_secs_f64();
-    let took = if !is_complete {
-        format!("no progress for {}; the same command again sends the rest", member.patience)
-    } else if last.sent_bytes == 0 {
-        "nothing was missing".to_owned()
+    let took = if is_complete {
+        took(&last)
     } else {
-        let rate = last.size as f64 / elapsed.max(1e-3);
-        format!("{} in {elapsed:.1} s, {}/s to each", size(last.size), size(rate as u64))
+        format!("no progress for {}; the same command again sends the rest", member.patience)
     };
-    let mut text = format!("{} of {members} receivers have the file: {took}\n", last.done);
+    let of = if last.done <= members { format!(" of {members}") } else { String::new() };
+    let mut text = format!("{}{of} receivers have the file: {took}\n", last.done);
     for (name, state) in &last.members {
         text += &format!("{name}  {}\n", told(state, last.size));
     }
@@ -105,7 +102,10 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
     let mut shown = Shown::new();
     let seeds: Vec<String> = member.seeds.iter().map(ToString::to_string).collect();
     shown.progress(format!("dialling {}, for at most {}", seeds.join(", "), member.patience));
-    let received = receive(options, &mut |report| shown.receiving(report)).await.map_err(explained)?;
+    let received = receive(options, &mut |report| shown.receiving(report)).await;
+    // A receiver founds no group.
+    let to_found = ", or leave out --seed to found the group";
+    let received = received.map_err(|error| explained(error).replace(to_found, ""))?;
     shown.end();
     let is_complete = received.is_complete();
     let Received { files, forgotten } = received;
@@ -131,6 +131,18 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
     }
     print(&fitted(&text, 4))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Says how long a complete transfer took. Receivers that came late or again got bytes of their own.
+fn took(last: &Sending) -> String {
+    let elapsed = last.elapsed.as_secs_f64();
+    let rate = size((last.sent_bytes as f64 / elapsed.max(1e-3)) as u64);
+    let (all, sent) = (size(last.size), size(last.sent_bytes));
+    match last.sent_bytes {
+        0 => "nothing was missing".to_owned(),
+        bytes if bytes == last.size => format!("{all} in {elapsed:.1} s, {rate}/s to each"),
+        _ => format!("{all} in {elapsed:.1} s, {sent} sent at {rate}/s"),
+    }
 }
 
 /// Writes a number of bytes with three digits.
@@ -276,4 +288,47 @@ fn progress(bytes: u64, all: u64, rate: f64, whose: &str) -> String {
     let rest = all.saturating_sub(bytes) as f64 / rate.max(1.0);
     let rest = if rate >= 1.0 { format!(", {rest:.0} s left") } else { String::new() };
     format!("{share} %  {} of {}{whose}, {}/s{rest}", size(bytes), size(all), size(rate as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(samples: &[(u64, u64)]) -> f64 {
+        let mut pace = Pace::default();
+        samples.iter().fold(0.0, |_, (at, bytes)| pace.of(Duration::from_secs(*at), *bytes))
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        assert_eq!(pace(&[(0, 1_000)]), 0.0, "what was there before is no rate");
+        assert_eq!(pace(&[(0, 1_000), (2, 1_200)]), 100.0);
+        let slowed: Vec<_> = (0..60).map(|at| (at, if at < 30 { 100 * at } else { 3_000 + at })).collect();
+        assert_eq!(pace(&slowed), 1.0, "a rate of the past is forgotten");
+        assert_eq!(pace(&[(0, 0), (10, 1_000), (11, 200), (13, 220)]), 10.0, "a slower one has joined");
+    }
+
+    #[test]
+    fn lines_of_progress_fit_80_columns() {
+        let line = progress(1_234_567_890_123, 9_999_999_999_999, 123.4e6, " at the slowest");
+        assert_eq!(line, "12 %  1235 GB of 10000 GB at the slowest, 123 MB/s, 71032 s left");
+        assert!(line.len() < 70, "{line}");
+        assert_eq!(progress(0, 0, 0.0, ""), "0 %  0 B of 0 B, 0 B/s");
+    }
+
+    #[test]
+    fn bytes_for_late_receivers_are_told_apart() {
+        let mut last = Sending {
+            size: 60_000_000,
+            has_begun: true,
+            sent_bytes: 60_000_000,
+            elapsed: Duration::from_secs(30),
+            done: 8,
+            members: BTreeMap::new(),
+            forgotten: 0,
+        };
+        assert_eq!(took(&last), "60.0 MB in 30.0 s, 2.00 MB/s to each");
+        last.sent_bytes = 90_000_000;
+        assert_eq!(took(&last), "60.0 MB in 30.0 s, 90.0 MB sent at 3.00 MB/s");
+    }
 }
