@@ -8,7 +8,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `send` | the sender: who misses what, and the next piece |
+//! | `send` | the sender |
+//! | `receivers` | the receivers as the sender knows them: who misses what, and the next piece |
 //! | `receive` | the receiver: offers, pieces, and the end |
 //! | `store` | a file that arrives: ranges on disk, and its verification |
 //! | `wire` | the messages between them |
@@ -18,6 +19,7 @@
 
 mod ranges;
 mod receive;
+mod receivers;
 mod send;
 mod store;
 mod wire;
@@ -82,6 +84,11 @@ impl From<BroadcastError> for TransferError {
     fn from(error: BroadcastError) -> Self {
         Self::Ended(error.to_string())
     }
+}
+
+/// Broadcasts a message without contents.
+pub(crate) async fn broadcast(group: &Group, control: &Control) -> Result<(), TransferError> {
+    Ok(group.broadcast(control.write()).await?)
 }
 
 /// Leaves a group. Events are taken until the end, since a member that takes none holds the group up.

@@ -54,6 +54,15 @@ impl Ranges {
         other.iter().for_each(|range| self.insert(range));
     }
 
+    /// Makes one range of the last ones, and of all bytes between them, if there are more than `max`.
+    pub fn limit(&mut self, max: usize) {
+        let Some(&end) = self.0.values().next_back() else { return };
+        while self.0.len() > max {
+            self.0.pop_last();
+            self.0.last_entry().expect("at least one range is allowed").insert(end);
+        }
+    }
+
     /// Returns the bytes below `size` that are not in the set.
     pub fn gaps(&self, size: u64) -> Self {
         let mut gaps = Self::of(0..size);
@@ -132,6 +141,18 @@ mod tests {
             prop_assert_eq!(set.bytes(), u64::from(expected.count_ones()));
             prop_assert_eq!(bits_of(&set.gaps(SIZE)), !expected & ((1 << SIZE) - 1));
             prop_assert_eq!(set.prefix(), u64::from(expected.trailing_ones()));
+        }
+
+        #[test]
+        fn a_limited_set_has_no_fewer_bytes(bits in 0_u64..1 << SIZE, max in 1..9_usize) {
+            let all = set_of(bits);
+            let mut set = all.clone();
+            set.limit(max);
+            assert_normal(&set);
+            prop_assert!(set.len() <= max);
+            prop_assert_eq!(bits_of(&set) & bits, bits);
+            prop_assert!(all.len() > max || set == all);
+            prop_assert_eq!(set.iter().last().map(|range| range.end), all.iter().last().map(|range| range.end));
         }
 
         #[test]

@@ -1,23 +1,24 @@
 //! The receiver: offers, pieces, and the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use samara_net::ring::{Event, Group, Options, Payload};
+use samara_net::ring::{Event, Group, Member, Options, Payload};
 use tokio::sync::mpsc::{Sender, UnboundedSender, channel, unbounded_channel};
 use tokio::time::MissedTickBehavior;
 
-use crate::store::{Fact, Job, Store, digest_of};
-use crate::wire::{Control, FileId, Message, listed};
-use crate::{TransferError, leave};
+use crate::store::{Fact, Job, Store, compare, other_contents};
+use crate::wire::{Control, FileId, PIECE_MESSAGE_MAX, file_of_piece, listed, read_control};
+use crate::{Ranges, TransferError, broadcast, leave};
 
 /// Time between two reports, to the owner and to the sender.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of files that arrive at a time. Further offers are refused.
 const FILES_MAX: usize = 16;
-/// Maximum number of files that a receiver remembers, also those that have ended.
+/// Maximum number of files that a receiver remembers. Then it forgets the oldest one that has come to
+/// an end.
 const KNOWN_MAX: usize = 1024;
 /// Pieces that wait for the disk, for each file; then the group waits.
 const JOBS_MAX: usize = 32;
@@ -59,8 +60,10 @@ pub struct Receiving {
 /// The end of a receiver.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    /// The files, in the order of their offers.
+    /// The last 1,024 files, in the order of their offers.
     pub files: Vec<Receiving>,
+    /// Number of files before them.
+    pub forgotten: usize,
 }
 
 impl Received {
@@ -72,13 +75,17 @@ impl Received {
 
 /// A file of which a sender has told.
 struct Incoming {
-    sender: String,
+    /// The process that offers it. One that starts again is another member at the same address.
+    sender: Member,
     report: Receiving,
     begun: Instant,
     /// The thread that writes it; `None` once it is done or failed.
     jobs: Option<Sender<Job>>,
     /// Whether the sender has ended.
     has_ended: bool,
+    /// Whether the sender was out of the group since it told of the file: it knows nothing of what
+    /// this receiver misses.
+    was_cut: bool,
     /// How often the digest was wrong.
     corrupt: u32,
 }
@@ -88,9 +95,10 @@ struct Receiver<'a> {
     directory: PathBuf,
     overwrites: bool,
     files: BTreeMap<FileId, Incoming>,
-    order: Vec<FileId>,
+    order: VecDeque<FileId>,
+    forgotten: usize,
     facts: UnboundedSender<(FileId, Fact)>,
-    /// The last message of a sender.
+    /// The last time when a sender was there.
     heard: Instant,
     report: &'a mut (dyn FnMut(&Receiving) + Send),
 }
@@ -105,6 +113,9 @@ pub async fn receive(
     report: &mut (dyn FnMut(&Receiving) + Send),
 ) -> Result<Received, TransferError> {
     let ReceiveOptions { group, directory, overwrites, keeps_on, patience } = options;
+    if directory.exists() && !directory.is_dir() {
+        return Err(TransferError::Unfit { path: directory, why: "is no directory; name one for the files" });
+    }
     fs::create_dir_all(&directory).map_err(TransferError::file(&directory))?;
     let (group, mut events) = Group::join(group).await?;
     let (facts, mut fact_queue) = unbounded_channel();
@@ -113,7 +124,8 @@ pub async fn receive(
         directory,
         overwrites,
         files: BTreeMap::new(),
-        order: Vec::new(),
+        order: VecDeque::new(),
+        forgotten: 0,
         facts,
         heard: Instant::now(),
         report,
@@ -134,66 +146,64 @@ pub async fn receive(
             break;
         }
     }
-    let group = receiver.group.clone();
-    leave(&group, &mut events).await?;
-    let Receiver { mut files, order, .. } = receiver;
-    Ok(Received { files: order.iter().filter_map(|id| Some(files.remove(id)?.report)).collect() })
+    leave(&receiver.group, &mut events).await?;
+    let Receiver { mut files, order, forgotten, .. } = receiver;
+    let files = order.iter().filter_map(|id| Some(files.remove(id)?.report)).collect();
+    Ok(Received { files, forgotten })
 }
 
 impl Receiver<'_> {
-    /// Returns whether all files have come to an end, and the receiver waits for no other.
+    /// Returns whether all files have come to an end, and the receiver waits for no other. It waits for
+    /// nothing more once a file has failed: a person must act.
     fn is_over(&self, keeps_on: bool) -> bool {
+        let is_at_end = |file: &Incoming| file.has_ended || file.report.failure.is_some();
         !keeps_on
             && !self.files.is_empty()
-            && self.files.values().all(|file| file.has_ended && file.jobs.is_none())
+            && self.files.values().all(|file| file.jobs.is_none() && is_at_end(file))
     }
 
     async fn observe(&mut self, event: Event) -> Result<(), TransferError> {
         match event {
             Event::View(view) => {
-                let members: Vec<String> = view.members.iter().map(ToString::to_string).collect();
-                for file in self.files.values_mut().filter(|file| !members.contains(&file.sender)) {
+                for file in self.files.values_mut().filter(|file| !view.members.contains(&file.sender)) {
                     // A sender that died may come back; one with a file that is here need not.
                     file.has_ended |= file.jobs.is_none();
+                    file.was_cut = true;
                 }
                 Ok(())
             }
-            Event::Delivered { origin, payload, .. } => self.receive(&origin.to_string(), payload).await,
+            Event::Delivered { origin, payload, .. } => self.receive(&origin, payload).await,
             _ => Ok(()),
         }
     }
 
-    async fn receive(&mut self, from: &str, payload: Payload) -> Result<(), TransferError> {
-        if *from == self.group.address().to_string() {
+    async fn receive(&mut self, from: &Member, payload: Payload) -> Result<(), TransferError> {
+        if from.to_string() == self.group.address().to_string() {
             return Ok(());
         }
-        // The beginning tells what it is; the thread of the file reads a piece.
-        let first = payload.chunks().first().map_or(&[][..], |chunk| chunk);
-        if first.first() == Some(&1) && first.len() >= 9 {
-            let id = FileId(u64::from_le_bytes(first[1..9].try_into().expect("eight bytes")));
-            let file = self.files.get_mut(&id).filter(|file| file.sender == from);
-            if let Some(jobs) = file.and_then(|file| file.jobs.as_ref()) {
-                self.heard = Instant::now();
-                // Waits for the disk. A thread that has ended has reported why.
-                let _ = jobs.send(Job::Piece(payload)).await;
-            }
-            return Ok(());
+        // The thread of the file reads a piece.
+        let Some(id) = file_of_piece(payload.chunks()) else {
+            return match read_control(&from.to_string(), &payload) {
+                Some(control) => self.control(from, control).await,
+                None => Ok(()),
+            };
+        };
+        let file = self.files.get(&id).filter(|file| file.sender == *from);
+        if let Some(jobs) = file.and_then(|file| file.jobs.as_ref())
+            && payload.len() <= PIECE_MESSAGE_MAX
+        {
+            self.heard = Instant::now();
+            // Waits for the disk. A thread that has ended has reported why.
+            let _ = jobs.send(Job::Piece(payload)).await;
         }
-        match Message::read(&payload.to_bytes()) {
-            Ok(Message::Control(control)) => self.control(from, control).await,
-            Ok(Message::Piece { .. }) => Ok(()),
-            Err(error) => {
-                tracing::warn!(%from, %error, "ignored a message of another protocol");
-                Ok(())
-            }
-        }
+        Ok(())
     }
 
-    async fn control(&mut self, from: &str, control: Control) -> Result<(), TransferError> {
+    async fn control(&mut self, from: &Member, control: Control) -> Result<(), TransferError> {
         match control {
             Control::Offer { file, name, size } => self.offered(from, file, name, size).await,
             Control::Digest { file, digest } => {
-                let Some(incoming) = self.files.get_mut(&file).filter(|file| file.sender == from) else {
+                let Some(incoming) = self.files.get_mut(&file).filter(|file| file.sender == *from) else {
                     return Ok(());
                 };
                 let Ok(digest) = blake3::Hash::from_hex(&digest) else { return Ok(()) };
@@ -203,7 +213,7 @@ impl Receiver<'_> {
                 Ok(())
             }
             Control::End { file, is_complete } => {
-                if let Some(incoming) = self.files.get_mut(&file).filter(|file| file.sender == from) {
+                if let Some(incoming) = self.files.get_mut(&file).filter(|file| file.sender == *from) {
                     incoming.has_ended = true;
                     if incoming.jobs.take().is_some() {
                         let why = if is_complete { "the sender has ended" } else { "the sender gave up" };
@@ -219,26 +229,32 @@ impl Receiver<'_> {
 
     async fn offered(
         &mut self,
-        from: &str,
+        from: &Member,
         id: FileId,
         name: String,
         size: u64,
     ) -> Result<(), TransferError> {
         self.heard = Instant::now();
         if let Some(known) = self.files.get_mut(&id) {
-            // The same sender again, for others; or its next process.
-            if known.sender == from && !known.has_ended {
+            let is_same = known.sender == *from;
+            // The same sender again, for others, or another one of the same file.
+            if !(known.has_ended || known.was_cut) && (is_same || known.jobs.is_some()) {
                 return Ok(());
             }
-            (known.sender, known.has_ended) = (from.to_owned(), false);
+            // The sender is back, or its next process.
+            (known.sender, known.has_ended, known.was_cut) = (from.clone(), false, false);
             if known.report.is_done {
-                return self.broadcast(&Control::Done { file: id }).await;
+                return broadcast(&self.group, &Control::Done { file: id }).await;
             }
-        } else if self.files.len() >= KNOWN_MAX
-            || self.files.values().filter(|file| file.jobs.is_some()).count() >= FILES_MAX
-        {
-            let cause = format!("{FILES_MAX} files arrive already, or {KNOWN_MAX} were offered");
-            return self.broadcast(&Control::Failed { file: id, cause }).await;
+            if let Some(jobs) = &known.jobs {
+                // Behind all pieces that have come.
+                let _ = jobs.send(Job::Missing).await;
+                return Ok(());
+            }
+        } else if self.files.values().filter(|file| file.jobs.is_some()).count() >= FILES_MAX {
+            let cause =
+                format!("{FILES_MAX} files arrive at this receiver already; send again when one is done");
+            return broadcast(&self.group, &Control::Failed { file: id, cause }).await;
         }
         let opened = self.open(id, &name, size);
         let mut report = Receiving {
@@ -254,7 +270,7 @@ impl Receiver<'_> {
             Ok(Opened::New(store)) => {
                 report.bytes = store.written();
                 report.had_bytes = report.bytes;
-                let missing = listed(&store.missing());
+                let missing = listed(store.missing());
                 let (jobs, job_queue) = channel(JOBS_MAX);
                 let facts = self.facts.clone();
                 let thread = std::thread::Builder::new().name("write".to_owned());
@@ -271,14 +287,14 @@ impl Receiver<'_> {
                 report.had_bytes = size;
                 tokio::task::spawn_blocking(move || {
                     while let Some(job) = job_queue.blocking_recv() {
-                        let Job::Digest(digest) = job else { continue };
-                        let fact = match digest_of(&existing) {
-                            Ok(own) if own == digest => Fact::Done,
-                            Ok(_) => Fact::Failed(other_contents()),
-                            Err(error) => Fact::Failed(error),
+                        let (fact, is_end) = match job {
+                            Job::Piece(_) => continue,
+                            Job::Missing => (Fact::Missing(Ranges::default()), false),
+                            Job::Digest(digest) => (compare(&existing, digest), true),
                         };
-                        let _ = facts.send((id, fact));
-                        return;
+                        if facts.send((id, fact)).is_err() || is_end {
+                            return;
+                        }
                     }
                 });
                 self.add(id, from, report, Some(jobs));
@@ -291,7 +307,7 @@ impl Receiver<'_> {
                 Control::Failed { file: id, cause }
             }
         };
-        self.broadcast(&answer).await
+        broadcast(&self.group, &answer).await
     }
 
     fn open(&self, id: FileId, name: &str, size: u64) -> Result<Opened, TransferError> {
@@ -314,12 +330,18 @@ impl Receiver<'_> {
         }
     }
 
-    fn add(&mut self, id: FileId, sender: &str, report: Receiving, jobs: Option<Sender<Job>>) {
+    fn add(&mut self, id: FileId, sender: &Member, report: Receiving, jobs: Option<Sender<Job>>) {
         (self.report)(&report);
-        let (begun, sender) = (Instant::now(), sender.to_owned());
-        let incoming = Incoming { sender, report, begun, jobs, has_ended: false, corrupt: 0 };
+        let (begun, sender) = (Instant::now(), sender.clone());
+        let incoming = Incoming { sender, report, begun, jobs, has_ended: false, was_cut: false, corrupt: 0 };
         if self.files.insert(id, incoming).is_none() {
-            self.order.push(id);
+            self.order.push_back(id);
+        }
+        if self.order.len() > KNOWN_MAX {
+            let is_at_end = |id: &FileId| self.files[id].jobs.is_none();
+            let oldest = self.order.iter().position(is_at_end).expect("fewer arrive than are remembered");
+            self.order.remove(oldest).and_then(|id| self.files.remove(&id));
+            self.forgotten += 1;
         }
     }
 
@@ -330,6 +352,10 @@ impl Receiver<'_> {
             Fact::Written(bytes) => {
                 file.report.bytes = bytes;
                 None
+            }
+            Fact::Missing(missing) => {
+                file.report.bytes = file.report.size - missing.bytes();
+                Some(Control::Want { file: id, missing: listed(missing) })
             }
             Fact::Done => {
                 (file.report.is_done, file.report.bytes, file.jobs) = (true, file.report.size, None);
@@ -349,12 +375,16 @@ impl Receiver<'_> {
             (self.report)(&file.report);
         }
         match answer {
-            Some(answer) => self.broadcast(&answer).await,
+            Some(answer) => broadcast(&self.group, &answer).await,
             None => Ok(()),
         }
     }
 
     fn tell_all(&mut self) {
+        // A sender in the group waits for others, or ends on its own; one that is gone may come back.
+        if self.files.values().any(|file| !file.has_ended && !file.was_cut) {
+            self.heard = Instant::now();
+        }
         for (id, file) in &mut self.files {
             if file.jobs.is_some() {
                 file.report.elapsed = file.begun.elapsed();
@@ -364,10 +394,6 @@ impl Receiver<'_> {
                 let _ = self.group.try_broadcast(progress.write());
             }
         }
-    }
-
-    async fn broadcast(&mut self, control: &Control) -> Result<(), TransferError> {
-        Ok(self.group.broadcast(control.write()).await?)
     }
 }
 
@@ -383,8 +409,4 @@ enum Opened {
     /// A file of this name and size is there, and may be the same.
     Present(PathBuf),
     New(Box<Store>),
-}
-
-fn other_contents() -> std::io::Error {
-    std::io::Error::other("exists with other contents; choose another directory, or overwrite it")
 }

@@ -1,21 +1,21 @@
-//! The sender: who misses what, and the next piece.
+//! The sender: it offers its file, and broadcasts the pieces that receivers miss.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use samara_net::ring::{Event, Events, Group, Options, Payload, View};
+use samara_net::ring::{Event, Events, Group, Options, Payload};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::MissedTickBehavior;
 
+use crate::receivers::Receivers;
 use crate::store::digest_of;
-use crate::wire::{self, Control, FileId, Message, PIECE_BYTES};
-use crate::{Ranges, TransferError, leave};
+use crate::wire::{self, Control, FileId, read_control};
+use crate::{TransferError, broadcast, leave};
 
 /// Time between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -62,8 +62,12 @@ pub struct Sending {
     pub sent_bytes: u64,
     /// Time since the first piece.
     pub elapsed: Duration,
-    /// The receivers by address.
+    /// Number of receivers that have the file.
+    pub done: usize,
+    /// The receivers by address: those in the group, and those seen last.
     pub members: BTreeMap<String, MemberState>,
+    /// Number of receivers that are gone and not in `members` any more, which has at most 1,024.
+    pub forgotten: usize,
 }
 
 impl Sending {
@@ -89,37 +93,14 @@ pub struct Sent {
     pub digest: Option<String>,
 }
 
-/// The sender's view of a receiver.
-#[derive(Debug, Default)]
-struct Peer {
-    /// What it misses of what was not broadcast since it asked; `None` before it asked.
-    missing: Option<Ranges>,
-    bytes: u64,
-    is_done: bool,
-    failure: Option<String>,
-    is_present: bool,
-}
-
-impl Peer {
-    fn state(&self) -> MemberState {
-        match &self.failure {
-            Some(cause) => MemberState::Failed(cause.clone()),
-            None if self.is_done => MemberState::Done,
-            None if self.is_present => MemberState::Receiving(self.bytes),
-            None => MemberState::Left,
-        }
-    }
-}
-
 struct Sender<'a> {
     group: Group,
-    file: FileId,
-    name: String,
-    size: u64,
+    plain: &'a Plain,
     digest: Option<blake3::Hash>,
     members: usize,
-    receivers: BTreeMap<String, Peer>,
-    view: Option<Arc<View>>,
+    receivers: Receivers,
+    /// Whether enough receivers were there at one time.
+    were_enough: bool,
     /// The end of the last piece that was handed to the reader.
     cursor: u64,
     sent_bytes: u64,
@@ -147,13 +128,11 @@ pub async fn send(
     };
     let mut sender = Sender {
         group,
-        file: plain.id,
-        name: plain.name.clone(),
-        size: plain.size,
+        plain: &plain,
         digest: None,
         members,
-        receivers: BTreeMap::new(),
-        view: None,
+        receivers: Receivers::default(),
+        were_enough: false,
         cursor: 0,
         sent_bytes: 0,
         rate,
@@ -161,15 +140,11 @@ pub async fn send(
         moved: Instant::now(),
         report,
     };
-    let is_complete = sender.run(&mut events, &plain, digests, patience).await;
-    let is_complete = match is_complete {
-        Ok(is_complete) => plain.check_unchanged(&path).map(|()| is_complete),
-        Err(error) => Err(error),
-    };
+    let is_complete = sender.run(&mut events, digests, patience).await;
+    let is_complete = is_complete.and_then(|is_complete| plain.check_unchanged().map(|()| is_complete));
     let end = Control::End { file: plain.id, is_complete: matches!(is_complete, Ok(true)) };
-    sender.broadcast(&end).await?;
-    let group = sender.group.clone();
-    leave(&group, &mut events).await?;
+    broadcast(&sender.group, &end).await?;
+    leave(&sender.group, &mut events).await?;
     let digest = sender.digest.map(|digest| digest.to_hex().to_string());
     Ok(Sent { is_complete: is_complete?, last: sender.snapshot(), digest })
 }
@@ -178,10 +153,10 @@ impl Sender<'_> {
     async fn run(
         &mut self,
         events: &mut Events,
-        plain: &Plain,
         mut digests: tokio::task::JoinHandle<io::Result<blake3::Hash>>,
         patience: Duration,
     ) -> Result<bool, TransferError> {
+        let plain = self.plain;
         let (orders, order_queue) = channel::<(u64, usize)>(READ_AHEAD);
         let (pieces, mut piece_queue) = channel(READ_AHEAD);
         let reader = plain.reader(order_queue, pieces);
@@ -203,7 +178,8 @@ impl Sender<'_> {
             if self.is_over() {
                 return Ok(true);
             }
-            let next = self.next_piece();
+            let has_begun = self.begun.is_some() || self.receivers.asked() >= self.members;
+            let next = self.receivers.next_piece(self.cursor).filter(|_| has_begun);
             let rest = next.map_or(Duration::ZERO, |_| self.rest());
             tokio::select! {
                 event = events.next() => match event {
@@ -230,10 +206,8 @@ impl Sender<'_> {
                     return Err(TransferError::file(&plain.path)(error));
                 }
                 _ = tick.tick() => {
-                    let present = self.receivers.values().filter(|one| one.is_present).count();
-                    let counts = self.begun.is_some() || present >= self.members;
-                    if counts && self.moved.elapsed() > patience {
-                        return Ok(self.done() >= self.members);
+                    if self.were_enough && self.moved.elapsed() > patience {
+                        return Ok(self.receivers.done() >= self.members);
                     }
                     self.tell();
                 }
@@ -241,29 +215,9 @@ impl Sender<'_> {
         }
     }
 
-    fn done(&self) -> usize {
-        self.receivers.values().filter(|one| one.is_done).count()
-    }
-
     /// Returns whether enough receivers have the file, and no other one is getting it.
     fn is_over(&self) -> bool {
-        let is_getting =
-            |one: &Peer| one.is_present && one.missing.is_some() && !one.is_done && one.failure.is_none();
-        self.done() >= self.members && !self.receivers.values().any(is_getting)
-    }
-
-    /// Returns the next piece that a receiver misses, once enough of them have asked.
-    fn next_piece(&self) -> Option<(u64, usize)> {
-        let getting = self.receivers.values().filter(|one| one.is_present && one.failure.is_none());
-        let asked: Vec<&Ranges> = getting.filter_map(|one| one.missing.as_ref()).collect();
-        if self.begun.is_none() && asked.len() < self.members {
-            return None;
-        }
-        let after = |from| asked.iter().filter_map(move |missing| missing.next_after(from, PIECE_BYTES));
-        let ahead =
-            after(self.cursor).filter(|piece| piece.start >= self.cursor).min_by_key(|piece| piece.start);
-        let piece = ahead.or_else(|| after(0).min_by_key(|piece| piece.start))?;
-        Some((piece.start, (piece.end - piece.start) as usize))
+        self.receivers.done() >= self.members && !self.receivers.is_any_getting()
     }
 
     /// Returns the time until the next piece may leave.
@@ -278,96 +232,68 @@ impl Sender<'_> {
         self.moved = Instant::now();
         self.cursor = end;
         self.sent_bytes += len as u64;
-        for receiver in self.receivers.values_mut().filter_map(|one| one.missing.as_mut()) {
-            receiver.remove(offset..end);
-        }
+        self.receivers.sent(offset, end);
     }
 
     async fn observe(&mut self, event: Event) -> Result<(), TransferError> {
+        let own = self.group.address().to_string();
         match event {
             Event::View(view) => {
-                let own = self.group.address().to_string();
-                let present: Vec<String> =
-                    view.members.iter().map(ToString::to_string).filter(|name| *name != own).collect();
-                for (name, receiver) in &mut self.receivers {
-                    if receiver.is_present && !present.contains(name) {
-                        // Its next process asks again.
-                        (receiver.is_present, receiver.missing) = (false, None);
-                        self.moved = Instant::now();
-                    }
+                let others = view.members.iter().map(ToString::to_string).filter(|name| *name != own);
+                if self.receivers.note_view(&others.collect::<Vec<_>>()) {
+                    self.moved = Instant::now();
                 }
-                for name in present {
-                    self.receivers.entry(name).or_default().is_present = true;
-                }
-                let is_first = self.view.replace(Arc::clone(&view)).is_none();
-                if !is_first || view.members.len() > 1 {
-                    self.offer().await?;
-                }
+                self.were_enough |= self.receivers.present() >= self.members;
+                self.offer().await?;
                 self.tell();
             }
-            Event::Delivered { origin, payload, .. } => self.receive(&origin.to_string(), &payload),
+            // The pieces of this sender come back to it.
+            Event::Delivered { origin, payload, .. } => match origin.to_string() {
+                from if from == own => {}
+                from => self.receive(&from, &payload),
+            },
             _ => {}
         }
         Ok(())
     }
 
     fn receive(&mut self, from: &str, payload: &Payload) {
-        // The pieces of this sender come back to it.
-        if payload.len() as u64 >= PIECE_BYTES {
+        let Plain { id, size, .. } = *self.plain;
+        let control = read_control(from, payload).filter(|control| control.file() == id);
+        let is_request = matches!(control, Some(Control::Want { .. }));
+        let Some((state, is_change)) = control.and_then(|control| self.receivers.note(from, control, size))
+        else {
             return;
-        }
-        let control = match Message::read(&payload.to_bytes()) {
-            Ok(Message::Control(control)) if control.file() == self.file => control,
-            Ok(_) => return,
-            Err(error) => return tracing::warn!(%from, %error, "ignored a message of another protocol"),
         };
-        let Some(receiver) = self.receivers.get_mut(from) else { return };
-        let before = receiver.state();
-        match control {
-            Control::Want { missing, .. } => {
-                let mut all = Ranges::default();
-                missing.into_iter().for_each(|(start, end)| all.insert(start..end.min(self.size)));
-                receiver.bytes = self.size - all.bytes();
-                (receiver.missing, receiver.is_done, receiver.failure) = (Some(all), false, None);
-                self.moved = Instant::now();
-            }
-            Control::Progress { bytes, .. } => receiver.bytes = bytes.min(self.size),
-            Control::Done { .. } => receiver.is_done = true,
-            Control::Failed { cause, .. } => receiver.failure = Some(cause),
-            Control::Offer { .. } | Control::Digest { .. } | Control::End { .. } => return,
-        }
-        let state = receiver.state();
-        if state != before {
+        if is_change || is_request {
             self.moved = Instant::now();
-            if !matches!(state, MemberState::Receiving(_)) {
-                self.tell();
-            }
+        }
+        if is_change && !matches!(state, MemberState::Receiving(_)) {
+            self.tell();
         }
     }
 
     async fn offer(&mut self) -> Result<(), TransferError> {
-        let (file, name, size) = (self.file, self.name.clone(), self.size);
-        self.broadcast(&Control::Offer { file, name, size }).await?;
+        let Plain { id: file, ref name, size, .. } = *self.plain;
+        broadcast(&self.group, &Control::Offer { file, name: name.clone(), size }).await?;
         match self.digest {
             Some(digest) => {
                 let digest = digest.to_hex().to_string();
-                self.broadcast(&Control::Digest { file, digest }).await
+                broadcast(&self.group, &Control::Digest { file, digest }).await
             }
             None => Ok(()),
         }
     }
 
-    async fn broadcast(&mut self, control: &Control) -> Result<(), TransferError> {
-        Ok(self.group.broadcast(control.write()).await?)
-    }
-
     fn snapshot(&self) -> Sending {
         Sending {
-            size: self.size,
+            size: self.plain.size,
             has_begun: self.begun.is_some(),
             sent_bytes: self.sent_bytes,
             elapsed: self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()),
-            members: self.receivers.iter().map(|(name, one)| (name.clone(), one.state())).collect(),
+            done: self.receivers.done(),
+            members: self.receivers.states(),
+            forgotten: self.receivers.forgotten(),
         }
     }
 
@@ -401,10 +327,10 @@ impl Plain {
         Ok(Self { path: path.to_owned(), name, size, id, file })
     }
 
-    fn check_unchanged(&self, path: &Path) -> Result<(), TransferError> {
-        let metadata = fs::metadata(path).map_err(TransferError::file(path))?;
+    fn check_unchanged(&self) -> Result<(), TransferError> {
+        let metadata = fs::metadata(&self.path).map_err(TransferError::file(&self.path))?;
         let is_same = metadata.len() == self.size && id_of(&self.name, &metadata) == self.id;
-        is_same.then_some(()).ok_or_else(|| TransferError::Changed { path: path.to_owned() })
+        is_same.then_some(()).ok_or_else(|| TransferError::Changed { path: self.path.clone() })
     }
 
     /// Returns the work of a thread that reads pieces in the order of their numbers.

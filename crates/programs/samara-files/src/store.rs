@@ -25,6 +25,8 @@ pub(crate) enum Job {
     Piece(Payload),
     /// Verify the file if all of it has arrived.
     Digest(blake3::Hash),
+    /// Report what is missing.
+    Missing,
 }
 
 /// What the thread of a file reports.
@@ -32,6 +34,8 @@ pub(crate) enum Job {
 pub(crate) enum Fact {
     /// Number of bytes on disk.
     Written(u64),
+    /// What has not arrived.
+    Missing(Ranges),
     /// The file has its name.
     Done,
     /// All has arrived, and the digest is another one: the file begins again.
@@ -108,20 +112,42 @@ impl Store {
                 Some(job) => self.take(job),
                 None => break,
             };
-            let is_end = matches!(fact, Ok(Some(Fact::Done)) | Err(_));
-            let fact = fact.unwrap_or_else(|error| Some(Fact::Failed(error)));
-            if !fact.is_none_or(report) || is_end {
+            let (fact, is_end) = match fact {
+                Ok(fact) => (fact, false),
+                Err(error) => (Some(self.failed(&error)), true),
+            };
+            let is_done = matches!(fact, Some(Fact::Done));
+            let is_heard = fact.is_none_or(report);
+            if is_done {
                 return;
+            }
+            if !is_heard || is_end {
+                break;
             }
         }
         // The process ends, and a later one goes on.
         let _ = self.write_journal();
     }
 
+    fn failed(&self, error: &io::Error) -> Fact {
+        let directory = self.part.parent().unwrap_or(&self.part).display();
+        let rest = self.missing().bytes();
+        let remedy = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                format!(
+                    "; {rest} B more are needed in {directory}: free them, and give the same command again"
+                )
+            }
+            _ => format!("; what has come stays in {directory}: give the same command again"),
+        };
+        Fact::Failed(io::Error::new(error.kind(), format!("{error}{remedy}")))
+    }
+
     fn take(&mut self, job: Job) -> io::Result<Option<Fact>> {
         match job {
             Job::Piece(payload) => self.write(&payload)?,
             Job::Digest(digest) => self.digest = Some(digest),
+            Job::Missing => return Ok(Some(Fact::Missing(self.missing()))),
         }
         let Some(digest) = self.digest.filter(|_| self.missing().is_empty()) else {
             if self.journalled.elapsed() < JOURNAL_EVERY {
@@ -203,6 +229,20 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Compares a file that was there before with the one that is offered.
+pub(crate) fn compare(existing: &Path, digest: blake3::Hash) -> Fact {
+    match digest_of(existing) {
+        Ok(own) if own == digest => Fact::Done,
+        Ok(_) => Fact::Failed(other_contents()),
+        Err(error) => Fact::Failed(error),
+    }
+}
+
+pub(crate) fn other_contents() -> io::Error {
+    let remedy = "remove it, choose another directory, or overwrite it (--overwrite)";
+    io::Error::other(format!("exists with other contents; {remedy}"))
 }
 
 /// Returns the digest of a file.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
+use samara_net::ring::Payload;
 use serde::{Deserialize, Serialize};
 
 use crate::Ranges;
@@ -12,14 +13,21 @@ use crate::Ranges;
 /// Length of a piece of a file; the last one is shorter. Long enough that its fields cost nothing, and
 /// short enough that the first hop of a ring does not wait long for a whole one.
 pub const PIECE_BYTES: u64 = 128 << 10;
-/// Maximum number of ranges in one message. A receiver with more gaps asks again later.
+/// Maximum number of ranges in one message, and of those that a sender remembers of a receiver. The
+/// last ones become one, with the bytes between them, which then arrive twice.
 pub const RANGES_MAX: usize = 1024;
+/// Maximum length of a reason in bytes; the rest is cut.
+const CAUSE_BYTES_MAX: usize = 1024;
+/// Maximum length of a message without contents: longer than the longest list of ranges.
+const CONTROL_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of the name of a file in bytes, as on most file systems.
 const NAME_BYTES_MAX: usize = 255;
 
 const CONTROL: u8 = 0;
 const PIECE: u8 = 1;
 const HEADER: usize = 17;
+/// Maximum length of a piece with its fields.
+pub(crate) const PIECE_MESSAGE_MAX: usize = HEADER + PIECE_BYTES as usize;
 
 /// The name of a file in a group: a digest of its name, its size and its time of modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,10 +118,13 @@ impl Message {
     pub fn read(bytes: &Bytes) -> Result<Self, UnreadableMessage> {
         let wrong = |why: String| UnreadableMessage(why);
         match bytes.first() {
-            Some(&CONTROL) => {
-                let control: Control =
+            Some(&CONTROL) if bytes.len() <= CONTROL_BYTES_MAX => {
+                let mut control: Control =
                     serde_json::from_slice(&bytes[1..]).map_err(|error| wrong(error.to_string()))?;
                 control.check().map_err(|why| wrong(why.to_owned()))?;
+                if let Control::Failed { cause, .. } = &mut control {
+                    cut(cause);
+                }
                 Ok(Self::Control(control))
             }
             Some(&PIECE) if bytes.len() > HEADER => {
@@ -130,6 +141,41 @@ impl Message {
             }
             first => Err(wrong(format!("{} bytes that begin with {first:?}", bytes.len()))),
         }
+    }
+}
+
+/// Reads a message of a member that is no piece. One of another protocol is ignored.
+pub(crate) fn read_control(from: &str, payload: &Payload) -> Option<Control> {
+    let read = if payload.len() > CONTROL_BYTES_MAX {
+        let limit = format!("at most {CONTROL_BYTES_MAX}, or {PIECE_MESSAGE_MAX} of a piece, are allowed");
+        Err(UnreadableMessage(format!("{} bytes, of which {limit}", payload.len())))
+    } else {
+        Message::read(&payload.to_bytes())
+    };
+    match read {
+        Ok(Message::Control(control)) => Some(control),
+        Ok(Message::Piece { .. }) => None,
+        Err(error) => {
+            tracing::warn!(%from, %error, "ignored a message of another protocol");
+            None
+        }
+    }
+}
+
+/// Returns the file of a piece, whose beginning can be spread over chunks.
+pub(crate) fn file_of_piece(chunks: &[Bytes]) -> Option<FileId> {
+    let mut bytes = chunks.iter().flatten().copied();
+    bytes.next().filter(|first| *first == PIECE)?;
+    let file: Vec<u8> = bytes.take(8).collect();
+    Some(FileId(u64::from_le_bytes(file.try_into().ok()?)))
+}
+
+/// Cuts a reason that is too long, and says so in it.
+fn cut(cause: &mut String) {
+    if cause.len() > CAUSE_BYTES_MAX {
+        let rest = format!("… ({} bytes in all)", cause.len());
+        cause.truncate(cause.floor_char_boundary(CAUSE_BYTES_MAX - rest.len()));
+        cause.push_str(&rest);
     }
 }
 
@@ -200,8 +246,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 /// Returns the ranges as in a message.
-pub(crate) fn listed(ranges: &Ranges) -> Vec<(u64, u64)> {
-    ranges.iter().take(RANGES_MAX).map(|Range { start, end }| (start, end)).collect()
+pub(crate) fn listed(mut ranges: Ranges) -> Vec<(u64, u64)> {
+    ranges.limit(RANGES_MAX);
+    ranges.iter().map(|Range { start, end }| (start, end)).collect()
 }
 
 #[cfg(test)]
@@ -238,6 +285,56 @@ mod tests {
     }
 
     #[test]
+    fn long_causes_are_cut_between_characters() {
+        let file = FileId(1);
+        for (cause, bytes) in [("ü".repeat(512), 1024), ("ü".repeat(700), 1400), ("a".repeat(60_000), 60_000)]
+        {
+            let written = Control::Failed { file, cause: cause.clone() }.write();
+            let Ok(Message::Control(Control::Failed { cause: read, .. })) = Message::read(&written) else {
+                panic!("not read: {written:?}");
+            };
+            assert!(read.len() <= CAUSE_BYTES_MAX, "{} bytes", read.len());
+            let is_cut = read.ends_with(&format!("… ({bytes} bytes in all)"));
+            assert_eq!(
+                (is_cut, read == cause),
+                (bytes > CAUSE_BYTES_MAX, bytes <= CAUSE_BYTES_MAX),
+                "{read}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_list_of_ranges_is_read() {
+        let missing: Vec<_> = (0..RANGES_MAX as u64).map(|at| u64::MAX - 9 * at).rev().collect();
+        let missing = missing.into_iter().map(|at| (at - 3, at)).collect();
+        let want = Control::Want { file: FileId(u64::MAX), missing };
+        assert_eq!(Message::read(&want.write()), Ok(Message::Control(want)));
+    }
+
+    #[test]
+    fn gaps_beyond_the_limit_are_one_range() {
+        let mut ranges = Ranges::default();
+        (0..2 * RANGES_MAX as u64).for_each(|at| ranges.insert(2 * at..2 * at + 1));
+        let listed = listed(ranges);
+        assert_eq!((listed.len(), listed[0]), (RANGES_MAX, (0, 1)));
+        let last = RANGES_MAX as u64 - 1;
+        assert_eq!(listed.last(), Some(&(2 * last, 4 * RANGES_MAX as u64 - 1)));
+    }
+
+    #[test]
+    fn the_file_of_a_piece_is_found_across_chunks() {
+        let file = FileId(0x0102_0304_0506_0708);
+        let header = piece_header(file, 3);
+        for at in 0..header.len() {
+            let (first, rest) = header.split_at(at);
+            let chunks = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(rest)];
+            assert_eq!(file_of_piece(&chunks), Some(file), "cut at {at}");
+        }
+        assert_eq!(file_of_piece(&[Bytes::copy_from_slice(&header[..8])]), None);
+        assert_eq!(file_of_piece(&[Control::Done { file }.write()]), None);
+    }
+
+    #[test]
     fn wrong_messages_are_refused() {
         let file = FileId(1);
         let many = (0..=RANGES_MAX as u64).map(|at| (2 * at, 2 * at + 1)).collect();
@@ -248,6 +345,7 @@ mod tests {
             Control::Want { file, missing: vec![(5, 9), (9, 12)] },
             Control::Want { file, missing: vec![(5, 9), (0, 2)] },
             Control::Want { file, missing: many },
+            Control::Failed { file, cause: "a".repeat(CONTROL_BYTES_MAX) },
         ] {
             assert!(Message::read(&control.write()).is_err(), "{control:?}");
         }

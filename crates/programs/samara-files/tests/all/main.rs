@@ -1,15 +1,16 @@
 //! Files to groups over loopback: whole, late, again after a crash, refused and corrupt.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use samara_files::{
-    MemberState, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, TransferError, receive,
-    send,
+    Control, FileId, MemberState, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent,
+    TransferError, receive, send,
 };
-use samara_net::ring::Options;
+use samara_net::ring::{Event, Group, Options};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -133,6 +134,25 @@ async fn a_member_that_joins_late_gets_what_it_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_waits_as_long_as_its_sender_is_there() {
+    let base = directory("waits");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 1 << 20);
+    let address = free_address();
+    let sending = start_send(sender(address, &file, 2));
+    let impatient =
+        ReceiveOptions { patience: Duration::from_secs(2), ..receiver(address, &base.join("first")) };
+    let first = start_receive(impatient);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let second = start_receive(receiver(address, &base.join("second")));
+    for (task, target) in [(first, "first"), (second, "second")] {
+        assert!(end(task).await.is_complete());
+        assert_only(&base.join(target), "file.bin", &contents);
+    }
+    assert!(end(sending).await.is_complete);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_died_resumes() {
     let base = directory("resume");
     let (file, target) = (base.join("file.bin"), base.join("to"));
@@ -151,6 +171,113 @@ async fn a_receiver_that_died_resumes() {
     assert!(again.files[0].had_bytes > 1 << 20, "it kept what it had: {again:?}");
     assert_only(&target, "file.bin", &contents);
     assert!(end(sending).await.is_complete);
+}
+
+/// A process without a processor is silent, and the others remove it. It lives, so it asks for what it
+/// has missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_was_removed_by_mistake_goes_on() {
+    let base = directory("removed");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 32 << 20);
+    let address = free_address();
+    let (left, was_left) = tokio::sync::watch::channel(false);
+    let options = SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
+    let sending = tokio::spawn(async move {
+        let is_left = |report: &Sending| report.members.values().any(|state| *state == MemberState::Left);
+        send(options, &mut |report: &Sending| {
+            _ = left.send_if_modified(|was| {
+                *was |= is_left(report);
+                *was
+            })
+        })
+        .await
+    });
+    let other = start_receive(receiver(address, &base.join("other")));
+    let options = receiver(address, &base.join("silent"));
+    // One thread for all of the member, which the report holds up until the others have removed it.
+    let silent = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(receive(options, &mut |report: &Receiving| {
+            let begun = std::time::Instant::now();
+            while report.bytes > 1 << 20 && !*was_left.borrow() && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }))
+    });
+    assert!(end(silent).await.is_complete());
+    assert!(end(other).await.is_complete());
+    assert!(end(sending).await.is_complete);
+    for name in ["silent", "other"] {
+        assert_only(&base.join(name), "file.bin", &contents);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_died_goes_on() {
+    let base = directory("sender-died");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 16 << 20);
+    let address = free_address();
+    let options = || SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
+    let (begun, mut begins) = tokio::sync::watch::channel(0);
+    let first = options();
+    let dying = tokio::spawn(async move {
+        send(first, &mut |report: &Sending| _ = begun.send(report.slowest_bytes())).await
+    });
+    let receiving = ["one", "two"].map(|name| start_receive(receiver(address, &base.join(name))));
+    begins.wait_for(|bytes| *bytes > 1 << 20).await.expect("the receivers write");
+    dying.abort();
+    while std::net::TcpListener::bind(address).is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let sent = end(start_send(options())).await;
+    assert!(sent.is_complete, "{sent:?}");
+    assert!(sent.last.sent_bytes < 15 << 20, "the receivers kept what they had: {sent:?}");
+    for (task, name) in receiving.into_iter().zip(["one", "two"]) {
+        assert!(end(task).await.is_complete());
+        assert_only(&base.join(name), "file.bin", &contents);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_a_receiver_remembers_are_bounded() {
+    const ROUNDS: u64 = 140;
+    const AT_A_TIME: u64 = 8;
+    let base = directory("known");
+    let name = |number: u64| format!("file-{number}");
+    let digests: Vec<String> = (0..AT_A_TIME)
+        .map(|number| blake3::hash(&write_file(&base.join(name(number)), 3)).to_hex().to_string())
+        .collect();
+    let address = free_address();
+    let (group, mut events) = Group::join(Options::new("files", address)).await.expect("a group");
+    let receiving = start_receive(receiver(address, &base));
+    let view = async {
+        while !matches!(events.next().await.expect("an event"), Event::View(view) if view.len() == 2) {}
+    };
+    timeout(PATIENCE, view).await.expect("the receiver joins");
+    for round in 0..ROUNDS {
+        let mut wanted = BTreeSet::new();
+        for number in 0..AT_A_TIME {
+            let file = FileId(AT_A_TIME * round + number);
+            let offer = Control::Offer { file, name: name(number), size: 3 };
+            for control in [offer, Control::Digest { file, digest: digests[number as usize].clone() }] {
+                group.broadcast(control.write()).await.expect("broadcast");
+            }
+            wanted.insert(Control::Done { file }.write());
+        }
+        let answers = async {
+            while !wanted.is_empty() {
+                if let Event::Delivered { payload, .. } = events.next().await.expect("an event") {
+                    wanted.remove(&payload.to_bytes());
+                }
+            }
+        };
+        timeout(PATIENCE, answers).await.expect("the receiver has the files");
+    }
+    drop((group, events));
+    let received = end(receiving).await;
+    assert_eq!((received.files.len(), received.forgotten), (1024, 96));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,7 +327,7 @@ async fn other_contents_are_kept_unless_they_may_be_overwritten() {
 async fn a_part_that_its_journal_misdescribes_begins_again() {
     let base = directory("corrupt");
     let (file, target) = (base.join("file.bin"), base.join("to"));
-    let contents = write_file(&file, 1 << 20);
+    let contents = write_file(&file, 2 << 20);
     fs::create_dir(&target).expect("a directory");
     let address = free_address();
     let sending = start_send(SendOptions { rate: Some(RATE / 4.0), ..sender(address, &file, 1) });
@@ -217,8 +344,8 @@ async fn a_part_that_its_journal_misdescribes_begins_again() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let text = fs::read_to_string(&journal).expect("readable");
     let mut claimed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    claimed["present"] = serde_json::json!([[0, 1 << 20]]);
-    fs::write(target.join(".file.bin.part"), vec![0; 1 << 20]).expect("written");
+    claimed["present"] = serde_json::json!([[0, 2 << 20]]);
+    fs::write(target.join(".file.bin.part"), vec![0; 2 << 20]).expect("written");
     fs::write(&journal, claimed.to_string()).expect("written");
     assert!(end(start_receive(receiver(address, &target))).await.is_complete());
     assert!(end(sending).await.is_complete);

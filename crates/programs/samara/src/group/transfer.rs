@@ -1,6 +1,6 @@
 //! The transfers, with what a person sees of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,12 +13,14 @@ use samara_net::ring::{Options, Secret};
 
 use super::GroupVerb;
 use super::args::{MemberOptions, ReceiveFile, SendFile};
-use crate::terminal::{complain, print};
+use crate::terminal::{complain, fitted, print};
 
 /// Exit status if a receiver lacks the file.
 const INCOMPLETE: u8 = 3;
 /// Time between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Time over which the shown rate is a mean.
+const PACE_OVER: Duration = Duration::from_secs(10);
 /// Time within which a seed must answer.
 const SEED_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -66,20 +68,21 @@ async fn send_file(options: SendFile) -> Result<ExitCode, String> {
     let sent = send(options, &mut |report| shown.sending(report, members)).await.map_err(explained)?;
     let Sent { is_complete, last, digest } = sent;
     shown.end();
-    let states: Vec<String> =
-        last.members.iter().map(|(name, state)| format!("{name}  {}\n", told(state, last.size))).collect();
-    let digest = digest.unwrap_or_default();
-    let has_it = last.members.values().filter(|state| **state == MemberState::Done).count();
-    let rate = last.size as f64 / last.elapsed.as_secs_f64().max(1e-3);
-    let took = if last.sent_bytes == 0 {
-        "nothing was missing".to_owned()
+    let took = if is_complete {
+        took(&last)
     } else {
-        format!("{} in {:.1} s, {}/s to each", size(last.size), last.elapsed.as_secs_f64(), size(rate as u64))
+        format!("no progress for {}; the same command again sends the rest", member.patience)
     };
-    print(&format!(
-        "{has_it} of {members} receivers have the file: {took}\n{}blake3 {digest}\n",
-        states.concat()
-    ))?;
+    let of = if last.done <= members { format!(" of {members}") } else { String::new() };
+    let mut text = format!("{}{of} receivers have the file: {took}\n", last.done);
+    for (name, state) in &last.members {
+        text += &format!("{name}  {}\n", told(state, last.size));
+    }
+    if last.forgotten > 0 {
+        text += &format!("{} receivers before them are not listed\n", last.forgotten);
+    }
+    text += &format!("blake3 {}\n", digest.unwrap_or_default());
+    print(&fitted(&text, 4))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
@@ -97,10 +100,15 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
         patience: member.patience.duration(),
     };
     let mut shown = Shown::new();
-    let received = receive(options, &mut |report| shown.receiving(report)).await.map_err(explained)?;
+    let seeds: Vec<String> = member.seeds.iter().map(ToString::to_string).collect();
+    shown.progress(format!("dialling {}, for at most {}", seeds.join(", "), member.patience));
+    let received = receive(options, &mut |report| shown.receiving(report)).await;
+    // A receiver founds no group.
+    let to_found = ", or leave out --seed to found the group";
+    let received = received.map_err(|error| explained(error).replace(to_found, ""))?;
     shown.end();
     let is_complete = received.is_complete();
-    let Received { files } = received;
+    let Received { files, forgotten } = received;
     if files.is_empty() {
         return Err(format!("no file was offered within {}; did the sender start?", member.patience));
     }
@@ -117,8 +125,24 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
             Some(cause) => format!("{}  {cause}\n", path.display()),
         }
     });
-    print(&lines.collect::<String>())?;
+    let mut text: String = lines.collect();
+    if forgotten > 0 {
+        text += &format!("{forgotten} files before them are not listed\n");
+    }
+    print(&fitted(&text, 4))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Says how long a complete transfer took. Receivers that came late or again got bytes of their own.
+fn took(last: &Sending) -> String {
+    let elapsed = last.elapsed.as_secs_f64();
+    let rate = size((last.sent_bytes as f64 / elapsed.max(1e-3)) as u64);
+    let (all, sent) = (size(last.size), size(last.sent_bytes));
+    match last.sent_bytes {
+        0 => "nothing was missing".to_owned(),
+        bytes if bytes == last.size => format!("{all} in {elapsed:.1} s, {rate}/s to each"),
+        _ => format!("{all} in {elapsed:.1} s, {sent} sent at {rate}/s"),
+    }
 }
 
 /// Writes a number of bytes with three digits.
@@ -143,14 +167,35 @@ fn told(state: &MemberState, all: u64) -> String {
     }
 }
 
+/// The rate of a transfer over the last seconds.
+#[derive(Default)]
+struct Pace(VecDeque<(Duration, u64)>);
+
+impl Pace {
+    /// Returns the bytes per second up to now. A count that shrinks begins anew: another receiver is
+    /// the slowest one, or a file begins again.
+    fn of(&mut self, elapsed: Duration, bytes: u64) -> f64 {
+        if self.0.back().is_some_and(|last| bytes < last.1 || elapsed < last.0) {
+            self.0.clear();
+        }
+        self.0.push_back((elapsed, bytes));
+        while self.0.len() > 2 && self.0[1].0 + PACE_OVER < elapsed {
+            self.0.pop_front();
+        }
+        let (since, before) = self.0[0];
+        (bytes - before) as f64 / (elapsed - since).as_secs_f64().max(1e-3)
+    }
+}
+
 /// The line of progress, and a line for each change.
 struct Shown {
     bar: indicatif::ProgressBar,
     is_terminal: bool,
     last_line: Option<Instant>,
+    pace: Pace,
     members: BTreeMap<String, MemberState>,
+    /// The files by name, with whether each has come to its end.
     files: BTreeMap<String, bool>,
-    present: usize,
 }
 
 impl Shown {
@@ -162,9 +207,9 @@ impl Shown {
             bar,
             is_terminal: std::io::stderr().is_terminal(),
             last_line: None,
+            pace: Pace::default(),
             members: BTreeMap::new(),
             files: BTreeMap::new(),
-            present: 0,
         }
     }
 
@@ -188,46 +233,102 @@ impl Shown {
     }
 
     fn sending(&mut self, report: &Sending, wanted: usize) {
-        for (name, state) in &report.members {
+        let Sending { size: all, has_begun, elapsed, done, members, .. } = report;
+        for (name, state) in members {
             let is_change =
                 |before: &MemberState| std::mem::discriminant(before) != std::mem::discriminant(state);
             if self.members.get(name).is_none_or(is_change) {
                 let text = match state {
                     MemberState::Receiving(_) => "joined".to_owned(),
-                    other => told(other, report.size),
+                    other => told(other, *all),
                 };
                 self.line(&format!("{name}  {text}"));
-                self.members.insert(name.clone(), state.clone());
             }
         }
-        if report.has_begun {
-            let bytes = report.slowest_bytes();
-            self.progress(progress(bytes, 0, report.size, report.elapsed));
+        self.members.clone_from(members);
+        let getting = members.values().filter(|state| matches!(state, MemberState::Receiving(_))).count();
+        if !has_begun || getting == 0 {
+            let have = if *done > 0 { format!(", {done} have the file") } else { String::new() };
+            self.progress(format!("waiting for receivers: {} of {wanted}{have}", done + getting));
         } else {
-            let present =
-                report.members.values().filter(|state| matches!(state, MemberState::Receiving(_))).count();
-            self.present = present;
-            self.progress(format!("waiting for receivers: {present} of {wanted}"));
+            let bytes = report.slowest_bytes();
+            let rate = self.pace.of(*elapsed, bytes);
+            let whose = if done + getting > 1 { " at the slowest" } else { "" };
+            self.progress(progress(bytes, *all, rate, whose));
         }
     }
 
     fn receiving(&mut self, report: &Receiving) {
         let Receiving { name, size: all, bytes, had_bytes, elapsed, is_done, failure } = report;
-        if self.files.insert(name.clone(), *is_done).is_none() && failure.is_none() {
-            let had = if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
-            self.line(&format!("{name}  {}{had}", size(*all)));
+        let is_over = *is_done || failure.is_some();
+        match self.files.insert(name.clone(), is_over) {
+            None if failure.is_none() => {
+                let had =
+                    if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
+                self.line(&format!("{name}  {}{had}", size(*all)));
+            }
+            Some(false) if *is_done => self.line(&format!("{name}  verified; waiting for the others")),
+            None | Some(false) => {
+                if let Some(cause) = failure {
+                    self.line(&format!("{name}  {cause}"));
+                }
+            }
+            Some(true) => {}
         }
-        if failure.is_none() && !is_done {
-            self.progress(progress(*bytes, *had_bytes, *all, *elapsed));
+        if !is_over {
+            let rate = self.pace.of(*elapsed, *bytes);
+            self.progress(progress(*bytes, *all, rate, ""));
         }
     }
 }
 
 /// Returns the share, the rate and the rest of a transfer.
-fn progress(bytes: u64, had: u64, all: u64, elapsed: Duration) -> String {
-    let share = 100 * bytes / all.max(1);
-    let rate = bytes.saturating_sub(had) as f64 / elapsed.as_secs_f64().max(1e-3);
+fn progress(bytes: u64, all: u64, rate: f64, whose: &str) -> String {
+    let share = 100 * u128::from(bytes) / u128::from(all.max(1));
     let rest = all.saturating_sub(bytes) as f64 / rate.max(1.0);
     let rest = if rate >= 1.0 { format!(", {rest:.0} s left") } else { String::new() };
-    format!("{share} %  {} of {}  {}/s{rest}", size(bytes), size(all), size(rate as u64))
+    format!("{share} %  {} of {}{whose}, {}/s{rest}", size(bytes), size(all), size(rate as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(samples: &[(u64, u64)]) -> f64 {
+        let mut pace = Pace::default();
+        samples.iter().fold(0.0, |_, (at, bytes)| pace.of(Duration::from_secs(*at), *bytes))
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        assert_eq!(pace(&[(0, 1_000)]), 0.0, "what was there before is no rate");
+        assert_eq!(pace(&[(0, 1_000), (2, 1_200)]), 100.0);
+        let slowed: Vec<_> = (0..60).map(|at| (at, if at < 30 { 100 * at } else { 3_000 + at })).collect();
+        assert_eq!(pace(&slowed), 1.0, "a rate of the past is forgotten");
+        assert_eq!(pace(&[(0, 0), (10, 1_000), (11, 200), (13, 220)]), 10.0, "a slower one has joined");
+    }
+
+    #[test]
+    fn lines_of_progress_fit_80_columns() {
+        let line = progress(1_234_567_890_123, 9_999_999_999_999, 123.4e6, " at the slowest");
+        assert_eq!(line, "12 %  1235 GB of 10000 GB at the slowest, 123 MB/s, 71032 s left");
+        assert!(line.len() < 70, "{line}");
+        assert_eq!(progress(0, 0, 0.0, ""), "0 %  0 B of 0 B, 0 B/s");
+    }
+
+    #[test]
+    fn bytes_for_late_receivers_are_told_apart() {
+        let mut last = Sending {
+            size: 60_000_000,
+            has_begun: true,
+            sent_bytes: 60_000_000,
+            elapsed: Duration::from_secs(30),
+            done: 8,
+            members: BTreeMap::new(),
+            forgotten: 0,
+        };
+        assert_eq!(took(&last), "60.0 MB in 30.0 s, 2.00 MB/s to each");
+        last.sent_bytes = 90_000_000;
+        assert_eq!(took(&last), "60.0 MB in 30.0 s, 90.0 MB sent at 3.00 MB/s");
+    }
 }

@@ -84,12 +84,14 @@ fn wrong_arguments_name_the_way_out() {
         (vec!["send", "file.bin", "--listen", "127.0.0.1:0", "--secret", "none"], "none: No such file"),
         (vec!["send", "file.bin", "--listen", "127.0.0.1:0", "--secret", "short"], "16"),
         (vec!["receive", "to", "--listen", "127.0.0.1:0"], "--seed"),
+        (vec!["receive", "short", "--listen", "127.0.0.1:0", "--seed", "127.0.0.1:1"], "no directory"),
         (
             vec!["receive", "to", "--listen", "127.0.0.1:0", "--seed", "127.0.0.1:1", "--patience", "1 s"],
             "127.0.0.1:1",
         ),
     ] {
         let refused = scratch.refused([&["group"], &args[..]].concat());
+        assert!(args[0] == "send" || !refused.contains("found the group"), "{args:?}: {refused}");
         assert!(refused.contains(part), "{args:?}: {refused}");
         assert!(!refused.contains("require_seed") && !refused.contains("`advertise`"), "{args:?}: {refused}");
     }

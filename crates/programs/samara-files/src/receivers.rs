@@ -1,0 +1,235 @@
+//! The receivers as the sender knows them: who misses what, and the next piece.
+
+use std::collections::BTreeMap;
+
+use crate::wire::{Control, PIECE_BYTES, RANGES_MAX};
+use crate::{MemberState, Ranges};
+
+/// Maximum number of receivers that a sender remembers, besides those in the group: one that comes
+/// back under another address is another one. With causes and ranges at their limits, 1,024 of them
+/// are less than 10 MiB.
+pub(crate) const RECEIVERS_MAX: usize = 1024;
+
+/// The sender's view of a receiver.
+#[derive(Debug, Default)]
+struct Peer {
+    /// What it misses of what was not broadcast since it asked; `None` before it asked.
+    missing: Option<Ranges>,
+    bytes: u64,
+    is_done: bool,
+    failure: Option<String>,
+    is_present: bool,
+    /// The number of the last view with it.
+    seen: u64,
+}
+
+/// All receivers, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Receivers {
+    peers: BTreeMap<String, Peer>,
+    /// Number of views so far.
+    views: u64,
+    /// Number of receivers that are not remembered any more, and of those among them with the file.
+    forgotten: usize,
+    forgotten_done: usize,
+}
+
+impl Peer {
+    fn state(&self) -> MemberState {
+        match &self.failure {
+            Some(cause) => MemberState::Failed(cause.clone()),
+            None if self.is_done => MemberState::Done,
+            None if self.is_present => MemberState::Receiving(self.bytes),
+            None => MemberState::Left,
+        }
+    }
+
+    /// Returns what it misses, if it is there and takes pieces.
+    fn asked(&self) -> Option<&Ranges> {
+        self.missing.as_ref().filter(|_| self.is_present && self.failure.is_none())
+    }
+}
+
+impl Receivers {
+    /// Notes who is in the group. Returns true if somebody left.
+    ///
+    /// Of those that are gone, the ones without the file are forgotten first, and then those that
+    /// were seen least recently.
+    pub(crate) fn note_view(&mut self, present: &[String]) -> bool {
+        self.views += 1;
+        let mut has_left = false;
+        for (_, peer) in self.peers.iter_mut().filter(|(name, _)| !present.contains(name)) {
+            has_left |= peer.is_present;
+            // Its next process asks again.
+            (peer.is_present, peer.missing) = (false, None);
+        }
+        for name in present {
+            let peer = self.peers.entry(name.clone()).or_default();
+            (peer.is_present, peer.seen) = (true, self.views);
+        }
+        while self.peers.len() > RECEIVERS_MAX {
+            let gone = self.peers.iter().filter(|(_, peer)| !peer.is_present);
+            let Some((name, _)) = gone.min_by_key(|(_, peer)| (peer.is_done, peer.seen)) else { break };
+            let name = name.clone();
+            let peer = self.peers.remove(&name).expect("it is there");
+            self.forgotten += 1;
+            self.forgotten_done += usize::from(peer.is_done);
+        }
+        has_left
+    }
+
+    /// Takes a message of a receiver. Returns its state, and whether it is another one than before.
+    pub(crate) fn note(&mut self, from: &str, control: Control, size: u64) -> Option<(MemberState, bool)> {
+        let peer = self.peers.get_mut(from)?;
+        let before = peer.state();
+        match control {
+            Control::Want { missing, .. } => {
+                let mut all = Ranges::default();
+                missing.into_iter().for_each(|(start, end)| all.insert(start..end.min(size)));
+                peer.bytes = size - all.bytes();
+                (peer.missing, peer.is_done, peer.failure) = (Some(all), false, None);
+            }
+            Control::Progress { bytes, .. } => peer.bytes = bytes.min(size),
+            Control::Done { .. } => peer.is_done = true,
+            Control::Failed { cause, .. } => peer.failure = Some(cause),
+            Control::Offer { .. } | Control::Digest { .. } | Control::End { .. } => return None,
+        }
+        let state = peer.state();
+        let is_change = state != before;
+        Some((state, is_change))
+    }
+
+    /// Notes that all in the group get the bytes.
+    pub(crate) fn sent(&mut self, start: u64, end: u64) {
+        for missing in self.peers.values_mut().filter_map(|peer| peer.missing.as_mut()) {
+            missing.remove(start..end);
+            missing.limit(RANGES_MAX);
+        }
+    }
+
+    /// Returns the number of receivers that have the file.
+    pub(crate) fn done(&self) -> usize {
+        self.forgotten_done + self.peers.values().filter(|peer| peer.is_done).count()
+    }
+
+    /// Returns the number of receivers in the group.
+    pub(crate) fn present(&self) -> usize {
+        self.peers.values().filter(|peer| peer.is_present).count()
+    }
+
+    /// Returns the number of receivers that are not remembered any more.
+    pub(crate) fn forgotten(&self) -> usize {
+        self.forgotten
+    }
+
+    /// Returns the number of receivers that take pieces.
+    pub(crate) fn asked(&self) -> usize {
+        self.peers.values().filter_map(Peer::asked).count()
+    }
+
+    /// Returns true if a receiver is getting the file.
+    pub(crate) fn is_any_getting(&self) -> bool {
+        self.peers.values().any(|peer| peer.asked().is_some() && !peer.is_done)
+    }
+
+    /// Returns the offset and the length of the next piece after `cursor` that a receiver misses, or
+    /// of the first one.
+    pub(crate) fn next_piece(&self, cursor: u64) -> Option<(u64, usize)> {
+        let after = |from| {
+            let asked = self.peers.values().filter_map(Peer::asked);
+            asked.filter_map(move |missing| missing.next_after(from, PIECE_BYTES))
+        };
+        let ahead = after(cursor).filter(|piece| piece.start >= cursor).min_by_key(|piece| piece.start);
+        let piece = ahead.or_else(|| after(0).min_by_key(|piece| piece.start))?;
+        Some((piece.start, (piece.end - piece.start) as usize))
+    }
+
+    pub(crate) fn states(&self) -> BTreeMap<String, MemberState> {
+        self.peers.iter().map(|(name, peer)| (name.clone(), peer.state())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileId;
+
+    const FILE: FileId = FileId(1);
+
+    fn want(missing: Vec<(u64, u64)>) -> Control {
+        Control::Want { file: FILE, missing }
+    }
+
+    fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
+        names.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn receivers_that_come_and_go_are_bounded() {
+        let mut receivers = Receivers::default();
+        receivers.note_view(&names(["first", "stays"]));
+        receivers.note("first", Control::Done { file: FILE }, 9);
+        for number in 0..2 * RECEIVERS_MAX {
+            let others = [format!("a{number:05}"), "stays".to_owned()];
+            assert!(receivers.note_view(&others), "the one before left");
+            receivers.note(&others[0], want(vec![(0, 9)]), 9);
+            assert!(receivers.peers.len() <= RECEIVERS_MAX, "{} receivers", receivers.peers.len());
+        }
+        let states = receivers.states();
+        assert_eq!(states["first"], MemberState::Done, "one with the file is forgotten last");
+        assert_eq!(states["stays"], MemberState::Receiving(0), "one in the group is not forgotten");
+        assert!(!states.contains_key("a00000"), "the first one is forgotten");
+        assert_eq!(receivers.forgotten(), 2 + 2 * RECEIVERS_MAX - RECEIVERS_MAX);
+    }
+
+    #[test]
+    fn receivers_with_the_file_count_after_they_are_forgotten() {
+        let mut receivers = Receivers::default();
+        for number in 0..RECEIVERS_MAX + 10 {
+            let name = format!("{number}");
+            receivers.note_view(std::slice::from_ref(&name));
+            receivers.note(&name, Control::Done { file: FILE }, 9);
+        }
+        assert_eq!((receivers.peers.len(), receivers.forgotten()), (RECEIVERS_MAX, 10));
+        assert_eq!(receivers.done(), RECEIVERS_MAX + 10);
+    }
+
+    #[test]
+    fn ranges_that_others_cut_up_are_bounded() {
+        let size = 64 * RANGES_MAX as u64;
+        let mut receivers = Receivers::default();
+        receivers.note_view(&names(["cutter", "whole"]));
+        receivers.note("whole", want(vec![(0, size)]), size);
+        for round in 0..4 {
+            let cut = (0..RANGES_MAX as u64).map(|at| 4 * (4 * at + round) + 1);
+            receivers.note("cutter", want(cut.map(|at| (at, at + 1)).collect()), size);
+            for _ in 0..RANGES_MAX {
+                let piece = receivers.peers["cutter"].missing.as_ref().unwrap().next_after(0, PIECE_BYTES);
+                let piece = piece.expect("the cutter misses something");
+                receivers.sent(piece.start, piece.end);
+                let missing = receivers.peers["whole"].missing.as_ref().unwrap();
+                assert!(missing.len() <= RANGES_MAX, "{} ranges", missing.len());
+            }
+        }
+        // All that was not sent is still sent.
+        receivers.note_view(&names(["whole"]));
+        let mut cursor = 0;
+        while let Some((offset, len)) = receivers.next_piece(cursor) {
+            cursor = offset + len as u64;
+            receivers.sent(offset, cursor);
+        }
+        assert!(receivers.peers["whole"].missing.as_ref().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_receiver_that_comes_back_asks_again() {
+        let mut receivers = Receivers::default();
+        receivers.note_view(&names(["one"]));
+        receivers.note("one", want(vec![(0, 9)]), 9);
+        assert_eq!((receivers.asked(), receivers.next_piece(0)), (1, Some((0, 9))));
+        assert!(receivers.note_view(&[]));
+        assert_eq!((receivers.present(), receivers.asked(), receivers.next_piece(0)), (0, 0, None));
+        assert!(!receivers.note_view(&names(["one"])));
+        assert_eq!((receivers.present(), receivers.asked()), (1, 0));
+    }
+}
