@@ -127,6 +127,11 @@ impl Receivers {
         self.peers.values().filter_map(Peer::asked).count()
     }
 
+    /// Returns the number of receivers that do not take the file. One that starts again asks again.
+    pub(crate) fn refused(&self) -> usize {
+        self.peers.values().filter(|peer| peer.failure.is_some()).count()
+    }
+
     /// Returns true if a receiver is getting the file.
     pub(crate) fn is_any_getting(&self) -> bool {
         self.peers.values().any(|peer| peer.asked().is_some() && !peer.is_done)

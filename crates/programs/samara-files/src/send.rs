@@ -111,7 +111,8 @@ struct Sender<'a> {
     report: &'a mut (dyn FnMut(&Sending) + Send),
 }
 
-/// Sends a file to the members of a group. Returns once all receivers have it, or the time is over.
+/// Sends a file to the members of a group. Returns once all receivers have it or do not take it, or the
+/// time is over.
 ///
 /// # Errors
 /// The file cannot be read or changes, or the member of the group ends.
@@ -176,9 +177,11 @@ impl Sender<'_> {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.is_over() {
-                return Ok(true);
+                return Ok(self.receivers.done() >= self.members);
             }
-            let has_begun = self.begun.is_some() || self.receivers.asked() >= self.members;
+            // One that does not take the file holds up nobody.
+            let there = self.receivers.asked() + self.receivers.refused();
+            let has_begun = self.begun.is_some() || there >= self.members;
             let next = self.receivers.next_piece(self.cursor).filter(|_| has_begun);
             let rest = next.map_or(Duration::ZERO, |_| self.rest());
             tokio::select! {
@@ -215,9 +218,9 @@ impl Sender<'_> {
         }
     }
 
-    /// Returns whether enough receivers have the file, and no other one is getting it.
+    /// Returns whether enough receivers have the file or do not take it, and no other one is getting it.
     fn is_over(&self) -> bool {
-        self.receivers.done() >= self.members && !self.receivers.is_any_getting()
+        self.receivers.done() + self.receivers.refused() >= self.members && !self.receivers.is_any_getting()
     }
 
     /// Returns the time until the next piece may leave.

@@ -324,6 +324,28 @@ async fn other_contents_are_kept_unless_they_may_be_overwritten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_refuses_holds_up_nobody() {
+    let base = directory("refuses");
+    let (file, other) = (base.join("file.bin"), base.join("to-other"));
+    let contents = write_file(&file, 1 << 20);
+    fs::create_dir(&other).expect("a directory");
+    fs::write(other.join("file.bin"), "something else").expect("written");
+    let address = free_address();
+    // Longer than the test: nothing may wait for it.
+    let sending = start_send(SendOptions { patience: 10 * PATIENCE, ..sender(address, &file, 3) });
+    let willing: Vec<PathBuf> = (0..2).map(|number| base.join(format!("to-{number}"))).collect();
+    let receiving: Vec<_> = willing.iter().map(|target| start_receive(receiver(address, target))).collect();
+    let refusing = start_receive(receiver(address, &other));
+    for (task, target) in receiving.into_iter().zip(&willing) {
+        assert!(end(task).await.is_complete());
+        assert_only(target, "file.bin", &contents);
+    }
+    assert!(!end(refusing).await.is_complete());
+    let sent = end(sending).await;
+    assert_eq!((sent.is_complete, sent.last.done), (false, 2), "{sent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_its_journal_misdescribes_begins_again() {
     let base = directory("corrupt");
     let (file, target) = (base.join("file.bin"), base.join("to"));

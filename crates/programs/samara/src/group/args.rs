@@ -12,7 +12,8 @@ pub(crate) enum GroupVerb {
     /// Send a file to all members of a group, and wait until they have it.
     ///
     /// The sender founds the group unless --seed names a member of one. It waits for --members
-    /// receivers, and gives those that come later what they have missed. The exit status is 0 if as
+    /// receivers, without a limit, and gives those that come later what they have missed. A receiver
+    /// that does not take the file counts as there, and holds up nobody. The exit status is 0 if as
     /// many receivers have the file, verified; 3 if some have not; 2 if the input is wrong.
     Send(SendFile),
     /// Receive a file of a group into a directory.
@@ -43,7 +44,8 @@ pub(crate) struct MemberOptions {
     /// The name of the group, which all members share.
     #[arg(long, value_name = "NAME", default_value = "files")]
     pub(crate) name: String,
-    /// Time without any progress after which the command ends.
+    /// Time without any progress after which the command ends. A sender waits for the first --members
+    /// receivers without a limit.
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = Span::parse)]
     pub(crate) patience: Span,
 }

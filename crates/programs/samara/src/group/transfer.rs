@@ -68,10 +68,15 @@ async fn send_file(options: SendFile) -> Result<ExitCode, String> {
     let sent = send(options, &mut |report| shown.sending(report, members)).await.map_err(explained)?;
     let Sent { is_complete, last, digest } = sent;
     shown.end();
-    let took = if is_complete {
-        took(&last)
-    } else {
-        format!("no progress for {}; the same command again sends the rest", member.patience)
+    let refused = last.members.values().filter(|state| matches!(state, MemberState::Failed(_))).count();
+    let took = match (is_complete, last.done + refused >= members) {
+        (true, _) => took(&last),
+        (false, true) => {
+            format!("{refused} did not take it; once mended, the same command again sends the rest")
+        }
+        (false, false) => {
+            format!("no progress for {}; the same command again sends the rest", member.patience)
+        }
     };
     let of = if last.done <= members { format!(" of {members}") } else { String::new() };
     let mut text = format!("{}{of} receivers have the file: {took}\n", last.done);
