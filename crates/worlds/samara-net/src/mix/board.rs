@@ -14,6 +14,7 @@ use super::gateway::{Ended, not_open, share_exceeded};
 use super::node::Tally;
 use super::options::GatewayOptions;
 use super::proto::{OpenRound, OpenRounds};
+use super::recipient;
 
 const TIMES_MAX: usize = 1024;
 
@@ -436,12 +437,11 @@ fn waiters_full() -> Status {
     Status::resource_exhausted("too many requests wait for results")
 }
 
-/// A slot that fills a batch. A dummy comes out like a payload with random content. Nothing keeps
-/// its content.
+/// A slot that fills a batch. A dummy comes out like a payload for a recipient that nobody is. Nothing
+/// keeps its content.
 fn filling(group: Group, team: usize, is_dummy: bool) -> Sealed {
-    let mut content = vec![0; group.content_bytes()];
-    let dummy = is_dummy && getrandom::fill(&mut content).is_ok();
-    let dummy = dummy.then(|| Sealed::dummy(group, team, &content).ok()).flatten();
+    let content = is_dummy.then(|| recipient::dummy(group.content_bytes()).ok()).flatten();
+    let dummy = content.and_then(|content| Sealed::dummy(group, team, &content).ok());
     dummy.unwrap_or_else(|| Sealed::void(group, team))
 }
 
