@@ -55,14 +55,14 @@ pub enum Receiving {
     },
     /// A node does not answer.
     Silent {
-        /// The node.
+        /// Its number in the pool.
         node: u32,
         /// The reason.
         why: String,
     },
     /// A round that no node gives any more. Parts of messages may have been in it.
     Lost {
-        /// The round.
+        /// Its number.
         round: u64,
         /// The reason.
         why: String,
@@ -71,7 +71,7 @@ pub enum Receiving {
     GivenUp(UnfinishedMessage),
     /// A payload for this recipient that is no part of a message.
     Unreadable {
-        /// The round.
+        /// Its number.
         round: u64,
         /// The reason.
         why: String,

@@ -27,7 +27,7 @@ pub(crate) enum MixVerb {
     Receive(ReceiveMessages),
 }
 
-/// The pool.
+/// Options that senders and receivers share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PoolOptions {
     /// The file with the nodes of the pool: `[mix]` with `nodes`, each with its `gateway`, and `group`.
