@@ -12,6 +12,7 @@
 mod baselines;
 mod files;
 mod groups;
+mod mail;
 mod mconn;
 mod mix;
 mod net;
@@ -105,6 +106,7 @@ const TARGETS: &[Target] = &[
     Target { name: "mix-services", check: mix::services, seeds: mix::services_seeds },
     Target { name: "mix-announcements", check: mix::announcements, seeds: mix::announcements_seeds },
     Target { name: "mix-submissions", check: mix::submissions, seeds: mix::submissions_seeds },
+    Target { name: "mix-parts", check: mail::parts, seeds: mail::parts_seeds },
     Target { name: "emulation-packet", check: net::packet, seeds: net::packet_seeds },
     Target {
         name: "dashboard-request",

@@ -11,7 +11,7 @@ use samara_mix::{Config, Group, Plan, Sealed, SenderId, Transfer};
 use samara_net::mix::GatewayOptions;
 use samara_net::mix::fuzzing::{Announced, Board, Rules, Tally};
 use samara_net::mix::proto::{
-    Ack, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
+    Ack, KeptRequest, KeptRound, KeptRounds, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
     ResultRequest, SealedSlot, SubmitReply, SubmitRequest,
 };
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ pub(crate) fn services(data: &[u8]) {
         assert_eq!(M::decode(&written[..]), Ok(message));
     }
     let [kind, bytes @ ..] = data else { return };
-    match kind % 9 {
+    match kind % 11 {
         0 => check::<Ack>(bytes),
         1 => check::<LinkRequest>(bytes),
         2 => check::<RegisterRequest>(bytes),
@@ -34,7 +34,9 @@ pub(crate) fn services(data: &[u8]) {
         5 => check::<SubmitRequest>(bytes),
         6 => check::<SubmitReply>(bytes),
         7 => check::<ResultRequest>(bytes),
-        _ => check::<ResultPart>(bytes),
+        8 => check::<ResultPart>(bytes),
+        9 => check::<KeptRequest>(bytes),
+        _ => check::<KeptRounds>(bytes),
     }
 }
 
@@ -47,12 +49,15 @@ pub(crate) fn services_seeds() -> Vec<Vec<u8>> {
         LinkRequest { link: 7 }.encode_to_vec(),
         RegisterRequest { public: bytes() }.encode_to_vec(),
         RegisterReply { public: bytes(), node: 1, group: "model".to_owned() }.encode_to_vec(),
-        OpenRounds { rounds: vec![OpenRound { round: 7, team: vec![0, 300], room: 3, batch: 8 }] }
+        OpenRounds { rounds: vec![OpenRound { round: 7, team: vec![0, 300], room: 3, batch: 8, share: 2 }] }
             .encode_to_vec(),
         SubmitRequest { round: 7, slots: vec![slot] }.encode_to_vec(),
         SubmitReply { room: 9 }.encode_to_vec(),
         ResultRequest { round: 7 }.encode_to_vec(),
         ResultPart { cause: "cause".to_owned(), culprit: 2, slots: vec![out] }.encode_to_vec(),
+        KeptRequest { from: 7, after: 300 }.encode_to_vec(),
+        KeptRounds { rounds: vec![KeptRound { round: 7, slots: 8 }], after: 300, gone: 6, reach_s: 9 }
+            .encode_to_vec(),
     ];
     (0..).zip(messages).map(|(kind, message): (u8, _)| [&[kind][..], &message].concat()).collect()
 }
@@ -94,7 +99,8 @@ pub(crate) fn announcements(data: &[u8]) {
         now.insert(node, rounds);
         assert!(announced.status().announced <= (RULES.nodes as usize) * RULES.announced_max);
         while let Some(round) = announced.take(&all) {
-            assert!(round.team.len() >= RULES.team_min && round.room <= round.batch);
+            assert!(round.team.len() >= RULES.team_min);
+            assert!(round.room <= round.batch && (1..=round.batch).contains(&round.share));
             for member in &round.team {
                 let is_same = |open: &OpenRound| {
                     open.round == round.round && open.team == round.team && open.batch == round.batch
@@ -108,7 +114,7 @@ pub(crate) fn announcements(data: &[u8]) {
 
 /// Announcements on which three nodes agree.
 pub(crate) fn announcements_seeds() -> Vec<Vec<u8>> {
-    let open = |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10 };
+    let open = |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10, share: 3 };
     let rounds = OpenRounds { rounds: vec![open(7), open(300)] }.encode_to_vec();
     vec![script((0..3).map(|node| (node, rounds.clone())))]
 }

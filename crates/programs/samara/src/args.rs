@@ -14,6 +14,7 @@ use samara_scenario::{Loaded, Overrides, load_with};
 
 use crate::export::Export;
 use crate::group::GroupVerb;
+use crate::mix::MixVerb;
 use crate::sweep::{PointOptions, SweepOptions};
 
 /// The first line of help texts in a build without sockets.
@@ -27,7 +28,7 @@ macro_rules! without_net {
 /// Gets one piece of data from one machine to all the others, and shows how well it got there.
 #[derive(Debug, Parser)]
 #[command(name = "samara", version = env!("SAMARA_VERSION"), about)]
-#[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`, `samara group` and `samara testbed`")))]
+#[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara node`, `group`, `mix` and `testbed`")))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -115,6 +116,10 @@ pub(crate) enum Verb {
     #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara group`")))]
     #[command(subcommand)]
     Group(GroupVerb),
+    /// Send a message to a recipient through a mix of real nodes, or receive messages.
+    #[cfg_attr(not(feature = "net"), command(before_help = without_net!("`samara mix`")))]
+    #[command(subcommand)]
+    Mix(MixVerb),
     /// Run a scenario on real hosts, each a separate process, over emulated links.
     ///
     /// Reads the same scenarios as `run` and writes the same kind of results, so that `compare` can

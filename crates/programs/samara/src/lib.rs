@@ -9,6 +9,7 @@ mod distributed;
 mod export;
 mod group;
 mod live;
+mod mix;
 mod origin;
 mod progress;
 #[cfg(feature = "net")]
@@ -125,7 +126,8 @@ fn commands() -> clap::Command {
         return commands;
     }
     let hide = |command: clap::Command| command.hide(true);
-    let sockets = ["node", "group", "testbed", "host-check"].into_iter().filter(|_| !cfg!(feature = "net"));
+    let sockets =
+        ["node", "group", "mix", "testbed", "host-check"].into_iter().filter(|_| !cfg!(feature = "net"));
     let commands = sockets.chain(["sources"]).fold(commands, |all, name| all.mut_subcommand(name, hide));
     let commands = commands.mut_subcommand("export", |export| match cfg!(feature = "net") {
         true => export,
@@ -264,8 +266,12 @@ fn single_process(verb: Verb) -> Result<ExitCode, String> {
         Verb::HostCheck(options) => real::host_check(&options),
         #[cfg(feature = "net")]
         Verb::Group(verb) => group::run(verb),
+        #[cfg(feature = "net")]
+        Verb::Mix(verb) => mix::run(verb),
         #[cfg(not(feature = "net"))]
-        Verb::Node { .. } | Verb::Group(_) | Verb::Testbed(_) | Verb::HostCheck(_) => without_sockets(),
+        Verb::Node { .. } | Verb::Group(_) | Verb::Mix(_) | Verb::Testbed(_) | Verb::HostCheck(_) => {
+            without_sockets()
+        }
         #[cfg(all(feature = "net", target_os = "linux"))]
         Verb::EndWith { testbed, program, arguments } => Err(real::end_with(testbed, &program, &arguments)),
         Verb::Export { what } => export::run(&what),

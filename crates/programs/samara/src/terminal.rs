@@ -55,6 +55,21 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, String> {
     }
 }
 
+/// Prints a message of somebody else: as it is into a file or a pipe, and without control characters on
+/// a terminal.
+pub(crate) fn print_raw(contents: &[u8]) -> Result<(), String> {
+    if console::Term::stdout().is_term() {
+        return print(&(String::from_utf8_lossy(contents) + "\n")).map(drop);
+    }
+    let mut output = std::io::stdout();
+    match output.write_all(contents).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn print_json(document: &impl Serialize) -> Result<ExitCode, String> {
     print(&(serde_json::to_string(document).map_err(|error| error.to_string())? + "\n"))
 }

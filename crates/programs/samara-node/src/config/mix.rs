@@ -100,6 +100,51 @@ pub struct Peer {
     /// SHA-256 of the certificate, in hexadecimal.
     pub fingerprint: String,
     pub address: SocketAddr,
+    /// The address that senders and receivers dial. Nodes do not need it.
+    pub gateway: Option<SocketAddr>,
+}
+
+/// A pool as its senders and receivers see it.
+#[derive(Clone, Debug)]
+pub struct MixPool {
+    /// The nodes, each with the address of its gateway.
+    pub nodes: Vec<Contact>,
+    pub group: Group,
+}
+
+impl MixPool {
+    /// Returns the pool of a section.
+    pub(super) fn of(mix: &Mix) -> Result<Self, Wrong> {
+        check(!mix.nodes.is_empty(), "mix.nodes", || "found no node; expected those of the pool".to_owned())?;
+        let contact = |(at, peer): (usize, &Peer)| {
+            let key = |field: &str| format!("mix.nodes.{at}.{field}");
+            let gateway = peer.gateway.ok_or_else(|| {
+                let what =
+                    "found none; expected the address at which this node accepts senders, its own `gateway`";
+                (key("gateway"), what.to_owned())
+            })?;
+            let fingerprint = peer.fingerprint.parse();
+            let fingerprint = fingerprint.map_err(|error| (key("fingerprint"), format!("{error}")))?;
+            Ok(Contact { fingerprint, address: gateway })
+        };
+        let nodes = mix.nodes.iter().enumerate().map(contact).collect::<Result<_, Wrong>>()?;
+        Ok(Self { nodes, group: mix.group.unwrap_or(Config::default().group) })
+    }
+
+    /// Adds the keys of a single node to the file of a pool, which has none.
+    pub(super) fn complete(table: &mut toml::Table) {
+        let text = |text: &str| toml::Value::String(text.to_owned());
+        let unused = "127.0.0.1:1";
+        let identity = || toml::Table::from_iter([("seed".to_owned(), toml::Value::Integer(0))]);
+        table.entry("identity").or_insert_with(|| identity().into());
+        let Some(mix) = table.get_mut("mix").and_then(toml::Value::as_table_mut) else { return };
+        for (key, value) in [("role", "node"), ("identity", "unused.pem"), ("listen", unused)] {
+            mix.entry(key).or_insert_with(|| text(value));
+        }
+        let scheduler = [("fingerprint", "0".repeat(64)), ("address", unused.to_owned())];
+        let scheduler = scheduler.map(|(key, value)| (key.to_owned(), toml::Value::String(value)));
+        mix.entry("scheduler").or_insert_with(|| toml::Table::from_iter(scheduler).into());
+    }
 }
 
 /// A valid configuration. Its certificate is read at the start.

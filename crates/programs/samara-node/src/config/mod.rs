@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use check::Checked;
 pub(crate) use check::{address, check_schedule, check_topic, ip_of, without_custom};
 pub use group::{CheckedGroup, Group, Protected};
-pub use mix::{CheckedMix, Mix, Peer, Role, Senders};
+pub use mix::{CheckedMix, Mix, MixPool, Peer, Role, Senders};
 pub use pool::{CheckedPool, Pool};
 pub use samara_trace::{Format as TraceFormat, WhenFull};
 
@@ -316,18 +316,50 @@ fn of_scenario(path: &Path) -> String {
     )
 }
 
+fn read_text(path: &Path, expected: &str) -> Result<String, ConfigError> {
+    file::read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigError {
+        file: path.to_owned(),
+        line: None,
+        key: None,
+        message: format!("cannot read the file: {error}; expected {expected}"),
+    })
+}
+
 impl NodeConfig {
     /// Reads and checks a file. Relative paths in it start at its directory.
     pub fn load(path: &Path) -> Result<Checked, ConfigError> {
-        let text = file::read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigError {
-            file: path.to_owned(),
-            line: None,
-            key: None,
-            message: format!(
-                "cannot read the file: {error}; expected the configuration of a node, see docs/node.toml"
-            ),
-        })?;
+        let text = read_text(path, "the configuration of a node, see docs/node.toml")?;
         Self::parse(&text, path)
+    }
+
+    /// Reads the pool of a file for senders and receivers: `nodes` and `group` of its section `[mix]`.
+    /// The file of a node has the same section.
+    pub fn load_mix_pool(path: &Path) -> Result<MixPool, ConfigError> {
+        let text = read_text(path, "a pool: a section [mix] with its nodes, see docs/guides/mix.md")?;
+        let wrong = |Problem { key, line, message }: Problem| ConfigError {
+            file: path.to_owned(),
+            line,
+            key,
+            message,
+        };
+        let mut table: toml::Table = document::parse(&text).map_err(wrong)?;
+        MixPool::complete(&mut table);
+        let config = Self::of_table(&text, table).map_err(wrong)?;
+        let pool = config.mix.as_ref().map_or_else(
+            || {
+                Err((
+                    "mix".to_owned(),
+                    "found no such section; expected one with the nodes of a pool".to_owned(),
+                ))
+            },
+            MixPool::of,
+        );
+        pool.map_err(|(key, message)| ConfigError {
+            file: path.to_owned(),
+            line: document::line_of(&text, &key),
+            key: Some(key),
+            message,
+        })
     }
 
     /// Parses and checks a text. `path` is its origin.
@@ -358,7 +390,10 @@ impl NodeConfig {
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
-        let mut table: toml::Table = document::parse(text)?;
+        Self::of_table(text, document::parse(text)?)
+    }
+
+    fn of_table(text: &str, mut table: toml::Table) -> Result<Self, Problem> {
         for (section, own) in KINDS {
             let key = format!("{section}.kind");
             if let Some(kind) = get(&table, &key).filter(|kind| kind.as_str() != Some(own)) {

@@ -458,6 +458,8 @@ fn limits_of_senders_have_documented_defaults_and_names() {
         "registrations_per_minute_max = 0",
         "registrations_per_minute_per_address_max = 0",
         "results_max = 0",
+        "results = \"0 B\"",
+        "results_kept = \"0 s\"",
         "waiters_max = 0",
     ] {
         let key = limit.split(' ').next().unwrap();

@@ -354,7 +354,7 @@ fn build_without_sockets_reports_missing_feature() {
 fn help_names_the_missing_feature_in_a_build_without_it() {
     let scratch = Scratch::new("help");
     for (args, commands) in [
-        (vec!["--help"], "`samara node`, `samara group` and `samara testbed`"),
+        (vec!["--help"], "`samara node`, `group`, `mix` and `testbed`"),
         (vec!["node", "--help"], "`samara node`"),
         (vec!["testbed", "--help"], "`samara testbed`"),
     ] {

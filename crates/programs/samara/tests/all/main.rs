@@ -16,6 +16,8 @@ mod go_program;
 mod group;
 mod guides;
 mod list;
+#[cfg(all(feature = "net", target_os = "linux"))]
+mod mix;
 #[cfg(all(feature = "net", unix))]
 mod node;
 mod said_once;

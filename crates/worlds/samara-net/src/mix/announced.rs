@@ -81,8 +81,9 @@ impl Announced {
             };
             match checked {
                 Ok(()) => {
-                    let OpenRound { round, team, room, batch } = round;
-                    self.rounds.insert(key, Round { round, team, room: room.min(batch), batch });
+                    let OpenRound { round, team, room, batch, share } = round;
+                    let (room, share) = (room.min(batch), share.min(batch));
+                    self.rounds.insert(key, Round { round, team, room, batch, share });
                 }
                 Err(rule) => self.ignore(node, rule),
             }
@@ -118,6 +119,7 @@ impl Announced {
     pub fn take(&mut self, registered: &BTreeSet<u32>) -> Option<Round> {
         let is_usable = |round: &&Round| {
             round.room > 0
+                && round.share > 0
                 && round.round >= self.floor
                 && round.team.iter().all(|node| registered.contains(node))
                 && !self.taken.contains(&(round.round, round.team.clone()))
@@ -135,11 +137,12 @@ impl Announced {
         Some(round)
     }
 
-    /// Counts for [`Client::status`](super::Client::status), without the registrations.
+    /// Counts for [`Client::status`](super::Client::status), without those of connections.
     pub fn status(&self) -> ClientStatus {
         let is_disputed = |round: &&Round| self.votes(round).any(|vote| vote == Some(false));
         ClientStatus {
             registered: 0,
+            failures: BTreeMap::new(),
             announced: self.rounds.len(),
             confirmed: self.confirmed().count(),
             disputed: self.rounds.values().filter(is_disputed).count(),

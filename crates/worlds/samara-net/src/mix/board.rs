@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use samara_engine::Gauge;
 use samara_engine::places::{Places, Shares};
 use samara_mix::{Batch, Group, Plan, Sealed, SenderId};
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
 use super::gateway::{Ended, not_open, share_exceeded};
+use super::mailbox::Mailbox;
 use super::node::Tally;
 use super::options::GatewayOptions;
-use super::proto::{OpenRound, OpenRounds};
+use super::proto::{KeptRounds, OpenRound, OpenRounds};
+use super::recipient;
 
 const TIMES_MAX: usize = 1024;
 
@@ -51,6 +54,12 @@ samara_engine::counters! {
         pub slots_filled: u64,
         /// Rounds that failed because too few senders had payloads for them.
         pub rounds_abandoned: u64,
+        /// Results that the node keeps.
+        pub results_kept: usize,
+        /// Bytes of results that the node keeps.
+        pub results_kept_bytes: Gauge,
+        /// Results that left because others came, or because their time was over.
+        pub results_left: u64,
         /// Refused calls of senders, by the limit that they exceeded.
         pub calls_refused[limit]: BTreeMap<&'static str, u64>,
     }
@@ -113,10 +122,7 @@ pub struct Board {
     /// its nodes announce it.
     joined: BTreeMap<u64, Arc<Plan>>,
     mixing: BTreeMap<u64, Mixing>,
-    /// The last finished rounds, oldest first.
-    ended: VecDeque<(u64, Arc<Ended>)>,
-    /// The board may have forgotten rounds up to this one.
-    forgotten: Option<u64>,
+    mailbox: Mailbox,
     /// Rounds in which the payloads are on their way through the team.
     running: BTreeSet<u64>,
     /// By round, with the numbers of their places.
@@ -138,6 +144,8 @@ impl Board {
         refused: Tally,
     ) -> Self {
         let waiters_max = options.waiters_max;
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mailbox = Mailbox::new(&options, since.as_micros() as u64, Instant::now());
         Self {
             node,
             options,
@@ -145,8 +153,7 @@ impl Board {
             open: BTreeMap::new(),
             joined: BTreeMap::new(),
             mixing: BTreeMap::new(),
-            ended: VecDeque::new(),
-            forgotten: None,
+            mailbox,
             running: BTreeSet::new(),
             waiters: BTreeMap::new(),
             places: Places::new(waiters_max, Shares::of(waiters_max)).with_loopback_shares(),
@@ -159,14 +166,16 @@ impl Board {
     }
 
     fn announce(&self) {
-        let announcement = |plan: &Plan, room: usize| OpenRound {
+        let announcement = |plan: &Plan, room: usize, share: u32| OpenRound {
             round: plan.round,
             team: plan.team.clone(),
             room: room as u32,
             batch: plan.batch,
+            share,
         };
-        let open = self.open.values().map(|gathering| announcement(&gathering.plan, gathering.room()));
-        let joined = self.joined.values().map(|plan| announcement(plan, 0));
+        let share = |plan: &Plan| self.options.sender_share(plan.batch);
+        let open = self.open.values().map(|of| announcement(&of.plan, of.room(), share(&of.plan)));
+        let joined = self.joined.values().map(|plan| announcement(plan, 0, 0));
         let mut rounds: Vec<OpenRound> = open.chain(joined).collect();
         rounds.sort_by_key(|round| round.round);
         self.rounds.send_replace(OpenRounds { rounds });
@@ -274,10 +283,11 @@ impl Board {
         rounds
     }
 
-    /// Time at which the next [`fill`](Self::fill) or [`take_abandoned`](Self::take_abandoned) is
-    /// due.
+    /// Time at which the next [`fill`](Self::fill), [`take_abandoned`](Self::take_abandoned) or
+    /// [`expire`](Self::expire) is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.open.values().filter_map(|gathering| gathering.due(&self.options)).min()
+        let rounds = self.open.values().filter_map(|gathering| gathering.due(&self.options));
+        rounds.chain(self.mailbox.due()).min()
     }
 
     pub(super) fn take_full(&mut self, now: Instant) -> Vec<(u64, Batch)> {
@@ -311,7 +321,7 @@ impl Board {
         if self.open.remove(&round).is_some() {
             self.announce();
         }
-        if self.ended.iter().any(|(known, _)| *known == round) {
+        if self.mailbox.contains(round) {
             return;
         }
         if let Some(mixing) = self.mixing.remove(&round)
@@ -325,12 +335,17 @@ impl Board {
             // Fails only if the waiter has given up.
             let _ = waiter.send(Ok(Arc::clone(&ended)));
         }
-        self.ended.push_back((round, ended));
-        if self.ended.len() > self.options.results_max
-            && let Some((oldest, _)) = self.ended.pop_front()
-        {
-            self.forgotten = self.forgotten.max(Some(oldest));
-        }
+        self.mailbox.push(round, ended, now);
+    }
+
+    /// Drops the results whose time is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.mailbox.expire(now);
+    }
+
+    /// Lists the rounds whose results this node keeps.
+    pub(super) fn kept(&mut self, from: u64, after: u64, now: Instant) -> KeptRounds {
+        self.mailbox.list(from, after, now)
     }
 
     fn note_times(&mut self, round: u64, mixing: &Mixing, now: Instant) {
@@ -352,7 +367,7 @@ impl Board {
     /// Sends the result of a round to an address, once the round has ended. Rounds that this node
     /// does not have may never end, so nobody waits for them here.
     pub(super) fn wait_for(&mut self, round: u64, from: IpAddr, answer: Waiter) {
-        if let Some((_, ended)) = self.ended.iter().find(|(ended, _)| *ended == round) {
+        if let Some(ended) = self.mailbox.get(round) {
             // Fails only if the waiter has given up.
             return drop(answer.send(Ok(Arc::clone(ended))));
         }
@@ -361,7 +376,7 @@ impl Board {
             || self.mixing.contains_key(&round)
             || self.running.contains(&round);
         if !is_here {
-            let has_ended = self.forgotten.is_some_and(|oldest| round <= oldest);
+            let has_ended = self.mailbox.gone().is_some_and(|gone| round <= gone);
             self.refused.count("unknown_round");
             let status = if has_ended {
                 "the round has ended, and this node no longer has its result"
@@ -425,6 +440,9 @@ impl Board {
             payloads_gathered: self.open.values().map(|gathering| gathering.slots.len()).sum(),
             batches_mixing: self.mixing.len(),
             waiters: self.waiters(),
+            results_kept: self.mailbox.len(),
+            results_kept_bytes: Gauge(self.mailbox.bytes() as u64),
+            results_left: self.mailbox.left(),
             calls_refused: self.refused.counts(),
             ..self.counters.clone()
         };
@@ -436,12 +454,11 @@ fn waiters_full() -> Status {
     Status::resource_exhausted("too many requests wait for results")
 }
 
-/// A slot that fills a batch. A dummy comes out like a payload with random content. Nothing keeps
-/// its content.
+/// A slot that fills a batch. A dummy comes out like a payload for a recipient that nobody is. Nothing
+/// keeps its content.
 fn filling(group: Group, team: usize, is_dummy: bool) -> Sealed {
-    let mut content = vec![0; group.content_bytes()];
-    let dummy = is_dummy && getrandom::fill(&mut content).is_ok();
-    let dummy = dummy.then(|| Sealed::dummy(group, team, &content).ok()).flatten();
+    let content = is_dummy.then(|| recipient::dummy(group.content_bytes()).ok()).flatten();
+    let dummy = content.and_then(|content| Sealed::dummy(group, team, &content).ok());
     dummy.unwrap_or_else(|| Sealed::void(group, team))
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Round {
     /// Payloads that the first node still accepted when it announced the round.
     pub room: u32,
     pub batch: u32,
+    /// Payloads that one sender may submit.
+    pub share: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +91,8 @@ pub enum ClientError {
     Seal(#[from] SealError),
     #[error("node {node} is not connected")]
     NotConnected { node: u32 },
+    #[error("cannot reach node {node} at {address}: {why}")]
+    Unreachable { node: u32, address: SocketAddr, why: String },
     #[error("node {node}: {status}")]
     Node { node: u32, status: Box<Status> },
     #[error("cannot seal the payloads: {0}")]
@@ -98,6 +103,8 @@ pub enum ClientError {
 pub struct ClientStatus {
     /// Nodes with which the sender shares a secret.
     pub registered: usize,
+    /// The last failure of each node with which the sender shares no secret.
+    pub failures: BTreeMap<u32, String>,
     /// Current announcements, one for each round and node.
     pub announced: usize,
     /// Current rounds that all nodes of the team announce alike.
@@ -118,6 +125,7 @@ struct Shared {
     /// Holds the secrets shared with all nodes at which the sender is registered.
     sender: Mutex<Sender>,
     registered: watch::Sender<BTreeSet<u32>>,
+    failures: Mutex<BTreeMap<u32, String>>,
     /// The connection to each node, while there is one.
     wires: Vec<watch::Sender<Option<Wire>>>,
     rules: Rules,
@@ -127,6 +135,10 @@ struct Shared {
 impl Shared {
     fn sender(&self) -> MutexGuard<'_, Sender> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<u32, String>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the first usable round that was not taken before.
@@ -174,6 +186,7 @@ impl Client {
             keys: KeyPair::new(options.group, Secret::new(secret)),
             sender: Mutex::new(Sender::new(options.group, options.identity.fingerprint().sender())),
             registered: watch::Sender::default(),
+            failures: Mutex::default(),
             wires: options.nodes.iter().map(|_| watch::Sender::new(None)).collect(),
             rules: Rules::new(&options),
             open: watch::Sender::default(),
@@ -199,8 +212,10 @@ impl Client {
 
     /// Returns the counts of current and of ignored announcements.
     pub fn status(&self) -> ClientStatus {
-        let registered = self.shared.registered.borrow().len();
-        ClientStatus { registered, ..self.shared.open.borrow().status() }
+        let registered = self.shared.registered.borrow().clone();
+        let mut failures = self.shared.failures().clone();
+        failures.retain(|node, _| !registered.contains(node));
+        ClientStatus { registered: registered.len(), failures, ..self.shared.open.borrow().status() }
     }
 
     /// Waits for the next round that accepts payloads and that this method has not returned before.
@@ -288,29 +303,53 @@ impl Client {
         let call = Request::new(ResultRequest { round: round.round });
         let parts = grpc.server_streaming(call, PathAndQuery::from_static(RESULT), codec).await;
         let mut parts = parts.map_err(of_node)?.into_inner();
-        let mut outcomes = Vec::new();
+        let mut result = Partial::new(self.shared.options.group, round.batch);
         while let Some(part) = parts.message().await.map_err(of_node)? {
-            if !part.cause.is_empty() {
-                return Ok(Ended::Failed { cause: part.cause, culprit: part.culprit.checked_sub(1) });
-            }
-            if part.slots.is_empty() || outcomes.len() + part.slots.len() > round.batch as usize {
-                return Err(of_node(Status::internal(
-                    "the parts of a result are empty or more than the batch",
-                )));
-            }
-            for slot in part.slots {
-                outcomes.push(outcome(slot, self.shared.options.group).map_err(of_node)?);
+            if let Some(failed) = result.add(part).map_err(of_node)? {
+                return Ok(failed);
             }
         }
-        if outcomes.len() != round.batch as usize {
-            let status = format!("{} outcomes of a batch of {}", outcomes.len(), round.batch);
-            return Err(of_node(Status::internal(status)));
-        }
-        Ok(Ended::Delivered(outcomes))
+        result.end().map_err(of_node)
     }
 }
 
-fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
+/// A result that arrives in parts.
+pub(super) struct Partial {
+    group: Group,
+    batch: usize,
+    outcomes: Vec<Outcome>,
+}
+
+impl Partial {
+    pub(super) const fn new(group: Group, batch: u32) -> Self {
+        Self { group, batch: batch as usize, outcomes: Vec::new() }
+    }
+
+    /// Adds a part. Returns the end of a round that failed.
+    pub(super) fn add(&mut self, part: ResultPart) -> Result<Option<Ended>, Status> {
+        if !part.cause.is_empty() {
+            return Ok(Some(Ended::Failed { cause: part.cause, culprit: part.culprit.checked_sub(1) }));
+        }
+        if part.slots.is_empty() || self.outcomes.len() + part.slots.len() > self.batch {
+            return Err(Status::internal("the parts of a result are empty or more than the batch"));
+        }
+        for slot in part.slots {
+            self.outcomes.push(outcome(slot, self.group)?);
+        }
+        Ok(None)
+    }
+
+    /// Returns the result after its last part.
+    pub(super) fn end(self) -> Result<Ended, Status> {
+        if self.outcomes.len() != self.batch {
+            let status = format!("{} outcomes of a batch of {}", self.outcomes.len(), self.batch);
+            return Err(Status::internal(status));
+        }
+        Ok(Ended::Delivered(self.outcomes))
+    }
+}
+
+pub(super) fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls::Error> {
     let contact = options.nodes[node as usize];
     Ok(Dial {
         address: contact.address,
@@ -324,15 +363,15 @@ fn dial(options: &ClientOptions, node: u32) -> Result<Dial, tokio_rustls::rustls
 /// Keeps a connection to a node until the task is aborted.
 async fn keep(shared: Arc<Shared>, node: u32, dial: Dial) {
     loop {
-        match dial.connect().await {
-            Err(why) => tracing::debug!(node, %why, "cannot connect to a node"),
-            Ok((wire, mut driven)) => {
-                tokio::select! {
-                    Err(status) = stay(&shared, node, &wire) => tracing::debug!(node, %status, "a node refused"),
-                    why = driven.ended() => tracing::debug!(node, %why, "a connection ended"),
-                }
-            }
-        }
+        let why = match dial.connect().await {
+            Err(why) => why.to_string(),
+            Ok((wire, mut driven)) => tokio::select! {
+                Err(status) = stay(&shared, node, &wire) => status.message().to_owned(),
+                why = driven.ended() => why.to_string(),
+            },
+        };
+        tracing::debug!(node, why, "no connection to a node");
+        shared.failures().insert(node, why);
         // A node that restarts has another key.
         shared.registered.send_modify(|registered| {
             registered.remove(&node);

@@ -29,8 +29,8 @@ use super::grpc::{Answers, Metered, Origin, caller, unimplemented};
 use super::node::Tally;
 use super::options::GatewayOptions;
 use super::proto::{
-    OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
-    SubmitRequest, WatchRequest,
+    KeptRequest, KeptRounds, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest,
+    SealedSlot, SubmitReply, SubmitRequest, WatchRequest,
 };
 use super::quota::{Quota, Registrations};
 use super::task::Task;
@@ -53,12 +53,15 @@ pub(super) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
 pub(super) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
 pub(super) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
 pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
+pub(super) const KEPT: &str = "/samara.mix.v1.Gateway/Kept";
 /// Maximum slots in a message with payloads: some 200 KiB in the larger group.
 pub(super) const MESSAGE_SLOTS: usize = 128;
 /// Slots in a part of a result: 256 KiB in the larger group.
 const PART_SLOTS: usize = 256;
 /// Maximum number of results that leave at once: 64 MiB of parts.
 pub(super) const RESULTS_MAX: usize = 256;
+/// Bytes that a list of rounds costs of an address's rate at least: its work is that of some KiB.
+const LIST_BYTES_MIN: usize = 4 << 10;
 /// Maximum bytes of a request without payloads: the longest has an element of the group.
 const REQUEST_BYTES_MAX: usize = 1 << 10;
 
@@ -239,6 +242,17 @@ impl Gateway {
         });
         Ok(Response::new(Box::pin(parts)))
     }
+
+    /// Lists the rounds whose results this node keeps.
+    async fn kept(self, call: Call<KeptRequest>) -> Result<Response<KeptRounds>, Status> {
+        let from_ip = origin(call.extensions()).ip;
+        self.0.pace(from_ip, LIST_BYTES_MIN).await;
+        let KeptRequest { from, after } = call.into_inner();
+        let listed = ask(&self.0.task, move |task| task.kept(from, after)).await;
+        let listed = listed.map_err(|_| Status::unavailable("this node is stopping"))?;
+        self.0.pace(from_ip, listed.encoded_len().saturating_sub(LIST_BYTES_MIN)).await;
+        Ok(Response::new(listed))
+    }
 }
 
 impl Inner {
@@ -354,6 +368,10 @@ impl Answers for Gateway {
             RESULT => {
                 let method = service_fn(move |call| self.clone().result(call));
                 small().server_streaming(method, request).await
+            }
+            KEPT => {
+                let method = service_fn(move |call| self.clone().kept(call));
+                small().unary(method, request).await
             }
             _ => unimplemented(),
         }

@@ -71,10 +71,13 @@ mod grpc;
 #[cfg(feature = "hosted")]
 mod hosted;
 mod layer;
+mod mailbox;
 mod node;
 mod options;
 pub mod proto;
 mod quota;
+mod reader;
+mod recipient;
 mod task;
 
 use samara_engine::PeerIdentity;
@@ -96,6 +99,8 @@ pub use gateway::Ended;
 pub use hosted::host;
 pub use node::{Happened, LinkStatus, Member, Status, What};
 pub use options::{Contact, GatewayOptions, Options, Sockets, Windows};
+pub use reader::{Kept, Reader};
+pub use recipient::{Address, KeyError, NoAddress, OVERHEAD_BYTES, RecipientKey};
 pub use samara_mix::{Batch, Config, Event, Group, Outcome, Sealed};
 
 pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};

@@ -141,6 +141,13 @@ samara_engine::settings! {
         /// Number of the last rounds whose results the gateway keeps.
         #[range(1..)]
         pub results_max: usize => results_max,
+        /// Maximum KiB of the results that the gateway keeps. The oldest leave first; the last one
+        /// stays, whatever its size.
+        #[range(1..)]
+        pub results_kib: u32 => results as Kib,
+        /// Time for which the gateway keeps results.
+        #[range(above(Duration::ZERO))]
+        pub results_kept: Duration => results_kept as Span,
         /// Maximum number of requests that wait for the end of a round. A sixteenth of them is for one
         /// address, an eighth for a /24 (/56), a quarter for a /16 (/48).
         #[range(1..)]
@@ -246,7 +253,9 @@ impl GatewayOptions {
             registrations_per_minute_max: 10,
             registrations_per_minute_per_address_max: 120,
             announce_interval: Duration::from_millis(100),
-            results_max: 64,
+            results_max: 65_536,
+            results_kib: 256 << 10,
+            results_kept: Duration::from_secs(24 * 60 * 60),
             waiters_max: 4096,
         }
     }

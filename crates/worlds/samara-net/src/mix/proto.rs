@@ -60,6 +60,9 @@ pub struct OpenRound {
     pub room: u32,
     #[prost(uint32, tag = "4")]
     pub batch: u32,
+    /// Payloads that one sender may submit for the round; 0 except at the first node of the team.
+    #[prost(uint32, tag = "5")]
+    pub share: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -107,6 +110,44 @@ pub struct ResultPart {
     pub culprit: u32,
     #[prost(message, repeated, tag = "3")]
     pub slots: Vec<OutSlot>,
+}
+
+/// Requests the list of rounds whose results the node keeps.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct KeptRequest {
+    /// The lowest round of interest.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+    /// The position of the last answer; 0 for all.
+    #[prost(uint64, tag = "2")]
+    pub after: u64,
+}
+
+/// Rounds whose results the node keeps, in the order of their ends: the next part of them, empty at the
+/// end.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct KeptRounds {
+    #[prost(message, repeated, tag = "1")]
+    pub rounds: Vec<KeptRound>,
+    /// The position of the last one, for the next request.
+    #[prost(uint64, tag = "2")]
+    pub after: u64,
+    /// The number after the highest round whose result the node had and has no more; 0 if there is
+    /// none.
+    #[prost(uint64, tag = "3")]
+    pub gone: u64,
+    /// The node has the results of all of its rounds that ended within these last seconds.
+    #[prost(uint64, tag = "4")]
+    pub reach_s: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
+pub struct KeptRound {
+    #[prost(uint64, tag = "1")]
+    pub round: u64,
+    /// The slots of the batch; 0 if the round failed.
+    #[prost(uint32, tag = "2")]
+    pub slots: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -19,6 +19,7 @@ use super::board::{Board, Waiter};
 use super::gateway::Ended;
 use super::layer::Grpc;
 use super::node::{Happened, LinkStatus, Status, Tally, What};
+use super::proto::KeptRounds;
 use crate::hub::{self, BATCH_MAX, Hub};
 use crate::status::Request;
 
@@ -121,11 +122,18 @@ impl Task {
         }
     }
 
+    /// Lists the rounds whose results this node keeps.
+    pub(super) fn kept(&mut self, from: u64, after: u64) -> KeptRounds {
+        let board = self.board.as_mut();
+        board.map(|board| board.kept(from, after, Instant::now())).unwrap_or_default()
+    }
+
     /// Hands the engine batches that are full or have waited long enough, and rounds that had too
     /// few senders.
     fn fill_batches(&mut self) {
         let Some(board) = &mut self.board else { return };
         let now = Instant::now();
+        board.expire(now);
         board.fill(now);
         for round in board.take_abandoned(now) {
             self.command(Command::Abandon { round });

@@ -6,7 +6,7 @@ use crate::mix::proto::OpenRound;
 const RULES: Rules = Rules { nodes: 8, team_min: 3, batch_max: 100, announced_max: 16 };
 
 fn open(round: u64, team: &[u32]) -> OpenRound {
-    OpenRound { round, team: team.to_vec(), room: 10, batch: 10 }
+    OpenRound { round, team: team.to_vec(), room: 10, batch: 10, share: 10 }
 }
 
 /// Announces the rounds as every node of the team.
@@ -29,6 +29,13 @@ fn a_round_is_used_once_all_nodes_of_its_team_announce_it() {
     }
     announced.replace(&RULES, 5, vec![OpenRound { room: 0, ..open(7, &[2, 4, 5]) }]);
     assert_eq!(announced.status().confirmed, 1);
+    let shares = |of: &mut Announced, share| {
+        of.replace(&RULES, 2, vec![OpenRound { share, ..open(7, &[2, 4, 5]) }]);
+        of.rounds[&(7, 2)].share
+    };
+    assert_eq!(shares(&mut announced, 0), 0);
+    assert_eq!(take(&mut announced), None, "a sender may submit nothing");
+    assert_eq!(shares(&mut announced, u32::MAX), 10, "a share is at most the batch");
     assert_eq!(announced.take(&[2, 4].into()), None, "the sender shares no secret with node 5");
     assert_eq!(take(&mut announced), Some((7, vec![2, 4, 5])));
     assert_eq!(take(&mut announced), None, "each round is used once");

@@ -5,5 +5,6 @@ mod common;
 mod faults;
 mod hostile;
 mod limits;
+mod mailbox;
 mod rounds;
 mod windows;

@@ -1,0 +1,264 @@
+//! Messages through a mix, with what a person sees of them.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use samara_mail::{
+    MailError, Message, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, UnfinishedMessage,
+    content_bytes_max, receive, send, store,
+};
+use samara_net::mix::{Address, ClientError, ClientOptions, Identity, KeyError, RecipientKey};
+use samara_node::NodeConfig;
+
+use super::MixVerb;
+use super::args::{PoolOptions, ReceiveMessages, SendMessage};
+use crate::terminal::{complain, print, print_raw};
+
+/// Exit status if payloads or messages are missing.
+const INCOMPLETE: u8 = 3;
+/// Time between two lines of progress without a terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Indices that a line about missing parts names.
+const MISSING_SHOWN: usize = 10;
+
+/// Writes a key, sends a message or receives messages.
+pub(crate) fn run(verb: MixVerb) -> Result<ExitCode, String> {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.enable_all().build().map_err(|error| format!("threads: {error}"))
+    };
+    match verb {
+        MixVerb::Key { file } => key(&file),
+        MixVerb::Send(options) => runtime()?.block_on(send_message(options)),
+        MixVerb::Receive(options) => runtime()?.block_on(receive_messages(options)),
+    }
+}
+
+fn key(path: &Path) -> Result<ExitCode, String> {
+    let key = match RecipientKey::load(path) {
+        Err(KeyError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+            let key = RecipientKey::generate().map_err(|error| error.to_string())?;
+            key.save(path).map_err(of_file(path))?;
+            complain(format_args!(
+                "{}: a new key. Keep it: nobody can read the messages for it without it",
+                path.display()
+            ));
+            key
+        }
+        key => key.map_err(of_file(path))?,
+    };
+    print(&format!("{}\n", key.address()))
+}
+
+fn of_file<E: Display>(path: &Path) -> impl FnOnce(E) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Returns the options of a sender or receiver with a certificate of its own.
+fn client(options: &PoolOptions) -> Result<ClientOptions, String> {
+    let pool = NodeConfig::load_mix_pool(&options.pool).map_err(|error| error.to_string())?;
+    let identity = Identity::generate().map_err(|error| error.to_string())?;
+    Ok(ClientOptions::new(identity, pool.nodes, pool.group))
+}
+
+/// Reads the message, and not more of a stream than a message can have.
+fn contents(path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let mut contents = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut contents)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut contents))
+    };
+    read.map_err(of_file(path))?;
+    Ok(contents)
+}
+
+/// Explains an error in the words of the command line.
+fn explained(error: MailError) -> String {
+    match error {
+        MailError::Client(ClientError::TeamMin { team_min, nodes }) => format!(
+            "--team-min: found {team_min}; expected 1 to {nodes}, the number of nodes in the pool file; with \
+             few nodes, those of a team learn who sent what if all of them collude"
+        ),
+        error => error.to_string(),
+    }
+}
+
+async fn send_message(options: SendMessage) -> Result<ExitCode, String> {
+    let SendMessage { file, to, pool, team_min, patience } = options;
+    let to: Address = to.parse().map_err(|error| format!("--to: {error}"))?;
+    let client = ClientOptions { team_min: usize::from(team_min), ..client(&pool)? };
+    let contents = contents(&file, content_bytes_max(client.group))?;
+    let bytes = contents.len();
+    let options = SendOptions { client, to, contents, patience: patience.duration() };
+    let mut shown = Shown::new();
+    let begun = Instant::now();
+    let sent = send(options, &mut |report| shown.sending(&report)).await.map_err(explained)?;
+    shown.end();
+    let Sent { id, parts, out, rounds, again, failure } = &sent;
+    let again = if *again > 0 { format!(", {again} sent again") } else { String::new() };
+    let rounds = match (rounds.first_key_value(), rounds.last_key_value()) {
+        (Some((first, _)), Some((last, _))) if first != last => format!(" of rounds {first} to {last}"),
+        (Some((first, _)), _) => format!(" of round {first}"),
+        _ => String::new(),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    print(&format!(
+        "{out} of {parts} payloads came out{rounds}{again}: {bytes} bytes in {seconds:.1} s\nmessage {id}\n"
+    ))?;
+    if let Some(failure) = failure {
+        complain(format_args!("the last failure: {failure}"));
+    }
+    Ok(if sent.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+async fn receive_messages(options: ReceiveMessages) -> Result<ExitCode, String> {
+    let ReceiveMessages { key, pool, out, from, keep_on, patience } = options;
+    let key = RecipientKey::load(&key).map_err(|error| {
+        let is_absent = matches!(&error, KeyError::Io(error) if error.kind() == ErrorKind::NotFound);
+        let hint = if is_absent { "; `samara mix key FILE` writes a key" } else { "" };
+        format!("--key: {}: {error}{hint}", key.display())
+    })?;
+    let client = client(&pool)?;
+    if let Some(out) = &out {
+        std::fs::create_dir_all(out).map_err(of_file(out))?;
+    }
+    let options = ReceiveOptions { client, key, from, keeps_on: keep_on, patience: patience.duration() };
+    let mut shown = Shown::new();
+    let received = {
+        let mut report = |report: Receiving| match report {
+            Receiving::Message(message) => shown.message(&message, out.as_deref()),
+            other => {
+                shown.receiving(&other);
+                Ok(())
+            }
+        };
+        receive(options, &mut report).await.map_err(explained)?
+    };
+    shown.end();
+    for message in &received.unfinished {
+        complain(missing(message));
+    }
+    let Received { messages, rounds, .. } = &received;
+    let fetched = rounds.map_or_else(
+        || "no round has ended".to_owned(),
+        |(first, last)| format!("rounds {first} to {last} were fetched"),
+    );
+    if *messages == 0 {
+        complain(format_args!("no message for this key: {fetched}"));
+    } else {
+        let plural = if *messages == 1 { "" } else { "s" };
+        complain(format_args!("{messages} message{plural}: {fetched}"));
+    }
+    Ok(if received.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+fn missing(message: &UnfinishedMessage) -> String {
+    let UnfinishedMessage { id, count, missing } = message;
+    let shown: Vec<String> =
+        missing.iter().take(MISSING_SHOWN).map(|index| (index + 1).to_string()).collect();
+    let more = if missing.len() > MISSING_SHOWN { " and others" } else { "" };
+    format!(
+        "message {id} is not whole: {} of {count} parts are missing ({}{more}); the sender may still be at it, or \
+         has to send it again",
+        missing.len(),
+        shown.join(", ")
+    )
+}
+
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
+    }
+}
+
+/// The line of progress, and a line for each change.
+struct Shown {
+    bar: indicatif::ProgressBar,
+    is_terminal: bool,
+    last_line: Option<Instant>,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let bar = indicatif::ProgressBar::new_spinner();
+        let style = indicatif::ProgressStyle::with_template("{elapsed:>4}  {msg}");
+        style.into_iter().for_each(|style| bar.set_style(style));
+        Self { bar, is_terminal: std::io::stderr().is_terminal(), last_line: None }
+    }
+
+    fn line(&self, text: impl Display) {
+        self.bar.suspend(|| complain(text));
+    }
+
+    /// Shows the progress: in place on a terminal, now and then elsewhere.
+    fn progress(&mut self, text: String) {
+        if self.is_terminal {
+            self.bar.set_message(text);
+            self.bar.tick();
+        } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
+            self.last_line = Some(Instant::now());
+            complain(text);
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn sending(&mut self, report: &Sending) {
+        match report {
+            Sending::Progress { out, parts, under_way } => {
+                self.progress(format!("{out} of {parts} payloads came out, {under_way} in rounds"));
+            }
+            Sending::Again { round, parts, cause } => {
+                self.line(format_args!("round {round}: {cause}; {parts} payloads go into another round"));
+            }
+        }
+    }
+
+    fn receiving(&mut self, report: &Receiving) {
+        match report {
+            Receiving::Fetched { rounds, payloads } => {
+                self.progress(format!("{rounds} rounds with {payloads} payloads fetched"));
+            }
+            Receiving::Reach { complete, gone } => {
+                let gone = gone.map_or_else(String::new, |round| {
+                    format!("; results up to round {round} are gone at a node: ask for messages of that time again")
+                });
+                self.line(format_args!("the nodes have all results of the last {}{gone}", span(*complete)));
+            }
+            Receiving::Silent { node, why } => self.line(format_args!("node {node} does not answer: {why}")),
+            Receiving::Lost { round, why } => {
+                self.line(format_args!("round {round} cannot be fetched: {why}; messages in it are missing"));
+            }
+            Receiving::GivenUp(message) => self.line(missing(message)),
+            Receiving::Unreadable { round, why } => {
+                self.line(format_args!(
+                    "round {round}: a payload for this key is no part of a message: {why}"
+                ));
+            }
+            Receiving::Message(_) => {}
+        }
+    }
+
+    /// Stores or prints a message.
+    fn message(&self, message: &Message, out: Option<&Path>) -> Result<(), String> {
+        let Message { id, contents } = message;
+        let bytes = contents.len();
+        let Some(directory) = out else {
+            self.line(format_args!("message {id}, {bytes} bytes:"));
+            return self.bar.suspend(|| print_raw(contents));
+        };
+        let stored = store(directory, message).map_err(of_file(directory))?;
+        let was_there = if stored.was_there { ", was there" } else { "" };
+        self.bar.suspend(|| print(&format!("{}  {bytes} bytes{was_there}\n", stored.path.display())))?;
+        Ok(())
+    }
+}
