@@ -44,6 +44,7 @@ include!(concat!(env!("OUT_DIR"), "/tests.rs"));
 /// The author and the signature of a node's own messages. The engine leaves cryptography to its
 /// driver, so that a node with a key only names itself.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "the tests construct it like this")]
 pub(crate) enum MessageAuthenticity {
     Signed(Keypair),
     RandomAuthor,
