@@ -26,6 +26,7 @@ mod streams;
 pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -377,6 +378,14 @@ impl GossipSub {
     /// Sets the application's score of a peer (P5).
     pub fn set_app_score(&mut self, peer: PeerId, score: f64) {
         self.scores.set_app_score(peer, score);
+    }
+
+    /// Sets the addresses of a peer with several connections: it counts at each of them (P6). The link
+    /// brings one address. Does nothing for a peer without a link.
+    pub fn set_addresses(&mut self, peer: PeerId, addresses: impl IntoIterator<Item = IpAddr>) {
+        if self.peers.get(peer).is_some() {
+            self.scores.set_addresses(peer, addresses);
+        }
     }
 
     /// Sets the signed record of a peer, which peer exchange passes on. The driver receives it from

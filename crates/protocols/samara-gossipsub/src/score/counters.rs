@@ -25,9 +25,9 @@ pub(super) enum AddressKey {
 }
 
 /// Returns the keys under which a peer on this address counts.
-pub(super) fn address_keys(address: Option<IpAddr>) -> SmallVec<[AddressKey; 2]> {
+pub(super) fn address_keys(address: IpAddr) -> SmallVec<[AddressKey; 2]> {
     let mut keys = SmallVec::new();
-    let Some(address) = address.map(|address| address.to_canonical()) else { return keys };
+    let address = address.to_canonical();
     keys.push(AddressKey::Host(address));
     if let IpAddr::V6(address) = address
         && address != Ipv6Addr::LOCALHOST

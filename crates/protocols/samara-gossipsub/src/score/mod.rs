@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use samara_engine::{MessageKey, PeerId, Time};
+use smallvec::SmallVec;
 
 use crate::engine::tables::TopicIdx;
 
@@ -113,12 +114,25 @@ impl PeerScores {
         if self.peers.len() <= peer.index() {
             self.peers.resize_with(peer.index() + 1, || None);
         }
-        self.leave_addresses(peer);
-        let keys = address_keys(address);
         let stats = self.peers[peer.index()].get_or_insert_with(|| Box::new(PeerStats::new()));
         stats.retained_until = None;
-        stats.addresses = keys.clone();
         stats.cached.set(f64::NAN);
+        self.set_addresses(peer, address);
+    }
+
+    /// Sets the addresses of a known peer, in place of those it had.
+    pub(crate) fn set_addresses(&mut self, peer: PeerId, addresses: impl IntoIterator<Item = IpAddr>) {
+        let mut keys = SmallVec::new();
+        for key in addresses.into_iter().flat_map(address_keys) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if self.stats(peer).is_none_or(|stats| stats.addresses == keys) {
+            return;
+        }
+        self.leave_addresses(peer);
+        self.with_peer(peer, |stats| stats.addresses = keys.clone());
         for key in keys {
             self.by_address.entry(key).or_default().push(peer);
             self.address_changed(key);
@@ -377,7 +391,7 @@ impl PeerScores {
         match key {
             AddressKey::Host(address) => list.contains(&address),
             network @ AddressKey::Network64(_) => {
-                list.iter().any(|listed| address_keys(Some(*listed)).contains(&network))
+                list.iter().any(|listed| address_keys(*listed).contains(&network))
             }
         }
     }

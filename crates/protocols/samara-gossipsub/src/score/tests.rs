@@ -317,6 +317,27 @@ fn peers_that_share_an_address_are_penalised() {
 }
 
 #[test]
+fn a_peer_counts_at_each_of_its_addresses() {
+    let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+    let mut scores = PeerScores::new(Some(colocation()));
+    for peer in 0..3 {
+        scores.add_peer(PeerId(peer), Some(address(peer as u8)));
+    }
+    assert_eq!(scores.score(A), 0.0);
+    // Each keeps its own address, and connects again from one that all share.
+    for peer in 0..3 {
+        let own = address(peer as u8);
+        scores.set_addresses(PeerId(peer), [own, address(9), address(9)]);
+    }
+    assert_close(scores.score(A), -4.0);
+    scores.set_addresses(B, [address(1)]);
+    assert_close(scores.score(A), -1.0);
+    assert_eq!(scores.score(B), 0.0);
+    scores.set_addresses(PeerId(7), [address(9)]);
+    assert_close(scores.score(A), -1.0);
+}
+
+#[test]
 fn an_ipv6_network_counts_as_one_address() {
     let address = |host| Some(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host)));
     let mut scores = PeerScores::new(Some(colocation()));
@@ -518,7 +539,8 @@ proptest! {
             let now = Time::from_millis(at as u64 * 300);
             let (peer, topic, key) = (PeerId(peer), TopicIdx(topic), MessageKey(number));
             match event {
-                0 | 1 => scores.add_peer(peer, address(number)),
+                0 => scores.add_peer(peer, address(number)),
+                1 => scores.set_addresses(peer, [address(number), address(number + 4)].into_iter().flatten()),
                 2 => scores.remove_peer(now, peer),
                 3 | 4 => scores.graft(now, peer, topic),
                 5 => scores.prune(peer, topic),

@@ -141,6 +141,11 @@ impl Life {
         connection.map_or((false, None), |connection| (connection.is_outbound, connection.address))
     }
 
+    /// Returns the addresses of the peer on all connections.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        self.connections.iter().filter_map(|connection| connection.address).collect()
+    }
+
     /// Handles what happened on a connection. Events of unknown connections are ignored.
     pub(super) fn on(&mut self, id: ConnectionId, happened: Happened, now: Instant) -> Vec<Step> {
         let mut steps = Vec::new();

@@ -261,6 +261,11 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
                 Step::NotSupported => self.emit(LinkEvent::NotSupported { peer: peer_id }),
             }
         }
+        // A link has the address of the connection with the frames. The peer counts at all of them.
+        if let (Some(peer), Some(handle)) = (self.peers.get(&peer_id), self.handle(&peer_id)) {
+            let addresses = peer.life.addresses();
+            self.gossip(|engine, _| engine.set_addresses(handle, addresses));
+        }
     }
 
     /// Begins a stream: the frames of the greeting leave first.

@@ -43,6 +43,33 @@ fn numbers_of_the_longest_departed_peers_are_reused() {
     assert_eq!(behaviour.sizes().handles, DEPARTED_MAX);
 }
 
+/// Otherwise, peers behind one address could each carry frames on a connection from another one.
+#[test]
+fn peers_count_at_the_addresses_of_all_their_connections() {
+    let key = Keypair::generate_ed25519();
+    let mut config = Config::spec();
+    config.peer_score.as_mut().unwrap().ip_colocation_threshold = 1.0;
+    let mut behaviour = Behaviour::new(&key, config, Options::default()).unwrap();
+    let peers = [PeerId::random(), PeerId::random()];
+    let connect = |behaviour: &mut Behaviour, peer, number: usize, host: usize| {
+        let address: Multiaddr = format!("/ip4/10.0.0.{host}/tcp/1").parse().unwrap();
+        let id = ConnectionId::new_unchecked(number);
+        behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+    };
+    for (number, peer) in peers.iter().enumerate() {
+        connect(&mut behaviour, *peer, number, number);
+        let opened = FromHandler::Opened(1, crate::PROTOCOLS[0].clone());
+        behaviour.on_connection_handler_event(*peer, ConnectionId::new_unchecked(number), opened);
+    }
+    assert_eq!(peers.map(|peer| behaviour.peer_score(&peer)), [Some(0.0); 2]);
+    for (number, peer) in peers.iter().enumerate() {
+        connect(&mut behaviour, *peer, 10 + number, 9);
+    }
+    assert_eq!(peers.map(|peer| behaviour.peer_score(&peer)), [Some(-5.0); 2]);
+    behaviour.closed(peers[0], ConnectionId::new_unchecked(10));
+    assert_eq!(peers.map(|peer| behaviour.peer_score(&peer)), [Some(0.0); 2]);
+}
+
 /// Otherwise, peers that a connection limit rejects would fill memory here.
 #[test]
 fn connections_rejected_by_other_behaviours_leave_no_state() {
