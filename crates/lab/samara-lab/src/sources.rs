@@ -10,9 +10,9 @@ use samara_scenario::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::family;
-use crate::metric::unit;
-use crate::reference::{Figures, Wanted, at_each_value};
+use crate::family::{self, Family};
+use crate::metric::unit_in;
+use crate::reference::{Figures, Wanted, at_each_value, verdict};
 use crate::statistics::Spread;
 
 /// Seeds of computed rows, unless the source names its own.
@@ -172,7 +172,8 @@ fn parsed(text: &str) -> Option<(String, Wanted)> {
     let (run, over) = run.split_once(" / ").map_or((run, None), |(run, over)| (run, Some(over.to_owned())));
     let point = |text: &str| {
         let (key, value) = text.split_once(" = ")?;
-        let number = value.parse::<i64>().map(toml::Value::Integer);
+        let whole = value.parse::<i64>().map(toml::Value::Integer);
+        let number = whole.or_else(|_| value.parse::<f64>().map(toml::Value::Float));
         Some((key.to_owned(), number.unwrap_or_else(|_| toml::Value::String(value.to_owned()))))
     };
     let at = points.split(", ").filter(|text| !text.is_empty()).map(point).collect::<Option<_>>()?;
@@ -184,7 +185,7 @@ fn filled(text: &str, results: &Results, missing: &mut Vec<String>) -> String {
     let part = |(text, found): (&str, Option<(String, Wanted)>)| {
         let Some((scenario, wanted)) = found else { return text.to_owned() };
         match value_of(results, &scenario, &wanted) {
-            Some(value) => text.to_owned() + &written(&wanted, value.mean),
+            Some(value) => text.to_owned() + &written(family_of(&scenario), &wanted, value.mean),
             None => {
                 missing.push(format!("{scenario}: {}: {} has no result", wanted.run, wanted.metric));
                 format!("{text}no result")
@@ -198,10 +199,17 @@ fn value_of<'r>(results: &'r Results, scenario: &str, wanted: &Wanted) -> Option
     results.get(scenario)?.iter().find(|ours| ours.of == *wanted).map(|ours| &ours.value)
 }
 
-/// Formats a value in the unit of its metric. Ratios have none.
-fn written(wanted: &Wanted, value: f64) -> String {
-    match unit(&wanted.metric) {
-        _ if wanted.over.is_some() => number(value),
+/// Returns the family of a built-in scenario.
+fn family_of(scenario: &str) -> &'static Family {
+    let loaded = load_with(scenario, &Overrides::default()).expect("built-in scenarios load");
+    family::of(&loaded.scenario)
+}
+
+/// Formats a value in the unit of its metric. Ratios have none, nor has a deviation as a share of the
+/// mean.
+fn written(family: &Family, wanted: &Wanted, value: f64) -> String {
+    match unit_in(family, &wanted.metric) {
+        _ if wanted.over.is_some() || wanted.metric.ends_with(".cv") => number(value),
         "share" => percent(value, 2),
         unit => format!("{} {unit}", number(value)).trim_end().to_owned(),
     }
@@ -226,16 +234,22 @@ struct Row {
 /// A figure with our value.
 struct Judged<'f> {
     scenario: &'static str,
+    family: &'static Family,
     figure: &'f PublishedFigure,
     ours: Option<Spread>,
     verdict: Verdict,
 }
 
 impl<'f> Judged<'f> {
-    fn of(scenario: &'static str, figure: &'f PublishedFigure, results: &Results) -> Self {
+    fn of(
+        scenario: &'static str,
+        family: &'static Family,
+        figure: &'f PublishedFigure,
+        results: &Results,
+    ) -> Self {
         let ours = value_of(results, scenario, &Wanted::of(figure)).copied();
-        let verdict = ours.map_or(Verdict::NotAttempted, |ours| figure.verdict(ours.interval()));
-        Self { scenario, figure, ours, verdict }
+        let verdict = ours.map_or(Verdict::NotAttempted, |ours| verdict(figure, &ours));
+        Self { scenario, family, figure, ours, verdict }
     }
 
     /// Whether the value rests on fewer seeds than the page promises, and the source names none.
@@ -248,7 +262,7 @@ impl<'f> Judged<'f> {
     }
 
     fn theirs(&self) -> String {
-        let value = written(&Wanted::of(self.figure), self.figure.value);
+        let value = written(self.family, &Wanted::of(self.figure), self.figure.value);
         format!("{}{value}", self.figure.relation.words())
     }
 
@@ -256,11 +270,11 @@ impl<'f> Judged<'f> {
         let wanted = Wanted::of(self.figure);
         match self.ours {
             None => "no result".to_owned(),
-            Some(Spread { mean, seeds: 0 | 1, .. }) => written(&wanted, mean) + " (1 seed)",
+            Some(Spread { mean, seeds: 0 | 1, .. }) => written(self.family, &wanted, mean) + " (1 seed)",
             Some(Spread { mean, confidence_95, seeds, .. }) => {
-                let half = written(&wanted, confidence_95);
+                let half = written(self.family, &wanted, confidence_95);
                 let half = half.split(' ').next().unwrap_or_default();
-                format!("{} ± {half} ({seeds} seeds)", written(&wanted, mean))
+                format!("{} ± {half} ({seeds} seeds)", written(self.family, &wanted, mean))
             }
         }
     }
@@ -357,7 +371,7 @@ impl Row {
             (samara_scenario::Relation::About, None) => first.figure.tolerance.to_string(),
             (_, None) => String::new(),
             (_, Some([least, most])) => {
-                let most = written(&Wanted::of(first.figure), most);
+                let most = written(first.family, &Wanted::of(first.figure), most);
                 format!("{}, or {} to {most}", first.figure.tolerance, number(least))
             }
         };
@@ -449,7 +463,8 @@ const INTRODUCTION: &str = "\
 Five documents started Samara. This page has a row for every figure, mechanism and open question of
 them, and for the measurements of others that scenarios are compared with.
 `samara sources --run DIR` runs the scenarios and writes it. A figure of ours is a mean over seeds
-with its 95 % confidence interval, and the verdict judges the interval.
+with its 95 % confidence interval, and the verdict judges the interval; where the source names its
+seeds, which draw the same networks here, it judges the mean over these.
 
 - **reproduced**: the whole interval is within the tolerance: 15 %, at most 25 % for measurements
   that differ as much between seeds, or a factor of 3 for rare events; or within the range of their
@@ -469,8 +484,11 @@ Only the first two settle a claim.
 /// Writes the page of all documents.
 pub fn page(results: &Results) -> SourcesPage {
     let figures = figures();
-    let all = figures.iter().flat_map(|(scenario, figures)| figures.iter().map(move |f| (*scenario, f)));
-    let judged: Vec<Judged<'_>> = all.map(|(scenario, f)| Judged::of(scenario, f, results)).collect();
+    let mut judged: Vec<Judged<'_>> = Vec::new();
+    for (scenario, figures) in &figures {
+        let family = family_of(scenario);
+        judged.extend(figures.iter().map(|figure| Judged::of(scenario, family, figure, results)));
+    }
     let (sources, mut body, mut totals) = (sources(), String::new(), String::new());
     let (mut problems, mut claims) = (Vec::new(), 0);
     for source in sources {
