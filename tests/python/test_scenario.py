@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -433,5 +434,30 @@ def test_rejects_invalid_tables() -> None:
 def test_files_are_saved_beside_the_scenario(tmp_path: Path) -> None:
     scenario = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
     path = scenario.save(tmp_path / "mine.toml")
-    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "edges.csv", "latency.csv"}
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "mine.edges.csv", "mine.latency.csv"}
     assert samara.run(path, progress=False).digest == run(scenario).digest
+    # Its files keep their names if it is read and saved again.
+    again = samara.Scenario.from_toml(path.read_text(), files={"mine.edges.csv": b"", "mine.latency.csv": b""})
+    assert again.save(tmp_path / "mine.toml").read_text() == path.read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "mine.edges.csv", "mine.latency.csv"}
+
+
+def test_scenarios_in_one_folder_keep_their_own_files(tmp_path: Path) -> None:
+    ring = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
+    mesh = small(network=samara.network(nx.complete_graph(8), latency=np.full((8, 8), 30.0)))
+    mesh.add_run("as-file", set={"network.topology": {"kind": "file", "file": "edges.csv"}})
+    mesh.add_run("key", set={"network.topology.file": "edges.csv"})
+    digests = [run(one).digest for one in (ring, mesh)]
+    paths = [ring.save(tmp_path / "ring.toml"), mesh.save(tmp_path / "mesh.toml")]
+    assert [samara.run(path, progress=False).digest for path in paths] == digests
+
+
+def test_files_of_a_folder_are_named_from_another_one(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "old" / "nodes.csv").write_text("node,uplink_mbps\n" + "".join(f"{node},9\n" for node in range(20)))
+    network = {"nodes_file": "nodes.csv", "topology": {"degree": 6}}
+    opened = samara.Scenario.open(small(network=network).save(tmp_path / "old" / "mine.toml"))
+    moved = opened.save(tmp_path / "new" / "mine.toml")
+    assert tomllib.loads(moved.read_text())["network"]["nodes_file"] == "../old/nodes.csv"
+    assert samara.run(moved, progress=False).digest == run(opened).digest
