@@ -431,6 +431,39 @@ def test_rejects_invalid_tables() -> None:
         run(scenario)
 
 
+def test_nodes_have_classes_of_a_graph_or_an_argument() -> None:
+    star = nx.star_graph(12)
+    nx.set_node_attributes(star, {0: "hub", **dict.fromkeys(range(1, 12), "leaf")}, "class")
+    star.add_edge(12, 11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network = samara.network(star, classes={"hub": {"uplink": "1 Gbit/s"}}, uplink="20 Mbit/s")
+    assert network.files["nodes.csv"].decode().splitlines()[:3] == ["node,class", "0,hub", "1,leaf"]
+    assert network.files["nodes.csv"].decode().splitlines()[-1] == "12,", "a node without the attribute has no class"
+    result = run(small(network=network))
+    rows = {row["class"]: row["nodes"] for row in result.by_class.to_pylist()}
+    assert rows == {"hub": 1, "leaf": 11, "others": 1}
+    uplinks = {(row["class"], row["uplink_bps"]) for row in result.traffic.to_pylist()}
+    assert uplinks == {("hub", 10**9), ("leaf", 20 * 10**6), (None, 20 * 10**6)}
+    by_role = nx.relabel_nodes(star, {node: f"v{node}" for node in star})
+    nx.set_node_attributes(by_role, "core", "role")
+    for given, expected in (
+        ("role", {"core": 13}),
+        (["a"] * 6 + ["b"] * 7, {"a": 6, "b": 7}),
+        (pandas.Series({f"v{node}": "a" if node else None for node in range(12, -1, -1)}), {"a": 12, "others": 1}),
+    ):
+        result = run(small(network=samara.network(by_role, class_=given)))
+        assert {row["class"]: row["nodes"] for row in result.by_class.to_pylist()} == expected
+    with pytest.raises(ValueError, match="no node of the graph has the attribute 'rolle'; class_ is a sequence"):
+        samara.network(by_role, class_="rolle")
+    with pytest.raises(ValueError, match="classes is a mapping of names to keys"):
+        samara.network(by_role, classes=["hub"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="class_ is 5; expected a value for each node"):
+        samara.network(by_role, class_=5)
+    with pytest.raises(samara.ScenarioError, match="\"hubs\", which is no class of nodes.csv"):
+        run(small(network=samara.network(star, classes={"hubs": {"uplink": "1 Gbit/s"}})))
+
+
 def test_files_are_saved_beside_the_scenario(tmp_path: Path) -> None:
     scenario = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
     path = scenario.save(tmp_path / "mine.toml")

@@ -163,7 +163,7 @@ impl Outcome {
         let records: Vec<PointRecord> = self.records().into_iter().flat_map(of_run).collect();
         if records.is_empty() {
             return Err(TableError::new_err(format!(
-                "by_class: {} has no classes of nodes; a section [[network.class]] with name and share adds one",
+                "by_class: {} has no classes of nodes; a section [[network.class]] with name and share adds one, or a column class in network.nodes_file",
                 self.loaded.source
             )));
         }
