@@ -209,7 +209,9 @@ class Result:
     def curve(self, metric: str | None = None) -> Curve:
         """Returns a metric over the sweep of the scenario, with means and intervals over seeds.
 
-        `metric` is a path such as "delivery_latency_ms.mean", by default the first headline.
+        Without a sweep, it compares the runs of the scenario. `metric` is a path such as
+        "delivery_latency_ms.mean" or "by_class.hub.delivery_latency_ms.mean", by default the first
+        headline.
         """
         return Curve(self, *self._native.curve(metric))
 
@@ -247,7 +249,8 @@ class Result:
 
 
 class Curve:
-    """A metric over the values of a sweep: means over seeds, with Student's 95 % confidence intervals."""
+    """A metric over the values of a sweep, or of the runs of a scenario: means over seeds, with Student's
+    95 % confidence intervals."""
 
     def __init__(self, result: Result, metric: str, table: _samara.Table, name: str, svg: str) -> None:
         #: The result with all runs. `result.curve(...)` has another metric of the same runs.
@@ -262,7 +265,7 @@ class Curve:
 
     def figure(self) -> Figure:
         """Returns the means over the last key with a band for the intervals: a line for each run and
-        each combination of values of the other keys."""
+        each combination of values of the other keys. Without keys, it has a bar for each run."""
         return self._figure
 
     def __repr__(self) -> str:

@@ -92,9 +92,9 @@ def sweep(
         >>> curve.figure().save("degrees.png")
 
     `over` maps keys of the scenario to their values, like `--grid` of `samara sweep`: all combinations
-    run, beside those of the scenario's own sweep. `seeds` is a number (20 means 1 to 20) or a list;
-    default: the scenario's. `metric` is a path such as `delivery_latency_ms.mean`; default: the first
-    headline of the scenario.
+    run, beside those of the scenario's own sweep. Without keys, the runs of the scenario are compared.
+    `seeds` is a number (20 means 1 to 20) or a list; default: the scenario's. `metric` is a path such
+    as `delivery_latency_ms.mean`; default: the first headline of the scenario.
 
     The other arguments are those of [`samara.run`][], but `tables` of single runs are kept only if it
     names them.
