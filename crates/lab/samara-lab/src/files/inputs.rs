@@ -92,9 +92,10 @@ fn name(loaded: &Loaded, file: &str, (copies, left): (&mut BTreeMap<String, Vec<
     }
     let inputs = &loaded.inputs;
     let is_in_memory = inputs.in_memory().any(|name| name == file);
-    let bytes = inputs.bytes(file).ok().filter(|bytes| is_in_memory || bytes.len() <= *left);
+    let path = inputs.path().join(file);
+    let is_small = || std::fs::metadata(&path).is_ok_and(|data| data.len() <= *left as u64);
+    let bytes = if is_in_memory || is_small() { inputs.bytes(file).ok() } else { None };
     let Some(bytes) = bytes else {
-        let path = inputs.path().join(file);
         return std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned();
     };
     *left = left.saturating_sub(bytes.len());

@@ -216,7 +216,7 @@ impl SweepDirectory {
     /// Returns the path of the scenario from which points are run.
     pub fn scenario(&self) -> PathBuf {
         let of_points = self.points().join(SCENARIO);
-        if of_points.is_file() { of_points } else { self.path.join(SCENARIO) }
+        if files::kind(&of_points) == Some(Kind::File) { of_points } else { self.path.join(SCENARIO) }
     }
 
     pub fn points(&self) -> PathBuf {
