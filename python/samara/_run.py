@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -171,6 +173,7 @@ def _execute(
     display = _progress.display(progress)
     try:
         native = loaded.native.run(
+            command=_command(),
             threads=workers,
             progress=None if isinstance(display, _progress.Nothing) else display,
             tables=kept,
@@ -181,6 +184,14 @@ def _execute(
     finally:
         display.close()
     return Result(native, loaded)
+
+
+def _command() -> str:
+    """Returns the command of this process, for the origin of results."""
+    program, *arguments = sys.argv or [""]
+    if Path(program).is_file() and not program.endswith("ipykernel_launcher.py"):
+        return shlex.join(["python", Path(program).name, *arguments])
+    return "python, in a notebook" if _progress.in_notebook() else "python, interactively"
 
 
 def _table_of(scenario: str | Scenario) -> Mapping[str, Any]:

@@ -376,7 +376,9 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
     };
     // The file may need an experiment of the program that wrote it.
     let command = summary.headline.origin.as_ref().map_or("", |origin| &origin.command);
-    let program = command.split_once(&format!(" {verb} ")).map_or("samara", |(program, _)| program);
+    let program = command.split_once(&format!(" {verb} ")).map(|(program, _)| program);
+    // A script of Python may have an argument with the name of the verb.
+    let program = program.filter(|program| !program.contains(' ')).unwrap_or("samara");
     let files = files_of(loaded);
     let text = format!(
         "`{program} {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {files}{same}",

@@ -73,6 +73,12 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
     }
 }
 
+/// Returns a table of the headline metrics of finished runs, with intervals over seeds.
+pub(crate) fn means(loaded: &Loaded, records: &[PointRecord]) -> Table {
+    let summary = SweepSummary::new(loaded, records.to_vec(), Vec::new(), 0.0);
+    Report::new(loaded, &summary).table()
+}
+
 /// Returns the body of a report for a family without sections of its own: headline metrics, as for
 /// a sweep.
 pub(crate) fn plain(loaded: &Loaded, findings: &Findings) -> Body {

@@ -9,7 +9,7 @@ use super::{LACKS, Report};
 use crate::expect::has_class;
 use crate::family;
 use crate::metric::{declared, has_value};
-use crate::results::{Column, Findings, Rows, column};
+use crate::results::{Column, Rows, column};
 use crate::statistics::Spread;
 use crate::sweep::{Aggregate, PointRecord, SweepSummary, array, quantity};
 
@@ -47,10 +47,9 @@ impl Curve {
     ///
     /// # Errors
     /// Returns an error as [`check`](Self::check) does, or if no run measured the metric.
-    pub fn of(loaded: &Loaded, findings: &Findings, metric: Option<&str>) -> Result<Self, String> {
+    pub fn of(loaded: &Loaded, records: Vec<PointRecord>, metric: Option<&str>) -> Result<Self, String> {
         Self::check(loaded, metric)?;
-        let points = findings.results.iter().map(|outcome| PointRecord::of(String::new(), &outcome.run));
-        let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
+        let summary = SweepSummary::new(loaded, records, Vec::new(), 0.0);
         let report = Report::new(loaded, &summary);
         let metric = metric.or(report.metrics.first().map(String::as_str));
         let metric = metric.ok_or("the runs have no headline; name a metric")?;
