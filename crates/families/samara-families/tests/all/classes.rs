@@ -128,7 +128,7 @@ fn classes_have_their_custody_and_the_publisher_its_class() {
 
 /// Four hubs between eight leaves and a node without a class.
 fn nodes_with_classes() -> String {
-    let class = |node| if node == 12 { "" } else { ["leaf", "hub", "leaf"][node % 3] };
+    let class = |node: usize| if node == 12 { "" } else { ["leaf", "hub", "leaf"][node % 3] };
     let rows = (0..13).map(|node| format!("{node},{},eu\n", class(node)));
     std::iter::once("node,class,region\n".to_owned()).chain(rows).collect()
 }

@@ -131,6 +131,27 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
 }
 
 #[test]
+fn explained_paths_have_the_names_of_nodes() {
+    let scratch = scratch("names");
+    let rows: String = ["paris", "osaka", "lima", "oslo", "rome"].map(|name| format!("{name},20\n")).concat();
+    scratch.write("nodes.csv", format!("node,uplink_mbps\n{rows}"));
+    let network = "nodes_file = \"nodes.csv\"\ntopology = { kind = \"ring\" }";
+    let text = format!(
+        "[scenario]\nname = \"named\"\n[network]\n{network}\n[messages]\nrate = 5\nwarm_up = \"3 s\"\nduration = \"1 s\"\n"
+    );
+    scratch.write("named.toml", text);
+    scratch.ok("run named.toml --explain all --out r --quiet".split(' '));
+    let shown = scratch.ok("explain r --node lima".split(' '));
+    assert!(shown.contains("message 0 at node lima") && shown.contains(" -> lima: "), "{shown}");
+    assert!(!shown.contains("at node oslo") && !shown.contains("item"), "{shown}");
+    let json = scratch.json("explain r --format json".split(' '));
+    let run = &json["runs"][0];
+    assert_eq!((&run["item_is"], &run["names"][1]), (&"message".into(), &"osaka".into()));
+    let error = scratch.refused("explain r --node limo".split(' '));
+    assert!(error.contains("there is no node \"limo\"; did you mean lima?"), "{error}");
+}
+
+#[test]
 fn sweep_reads_files_beside_its_scenario() {
     let scratch = scratch("sweep");
     export(&scratch, "nodes small.toml -o nodes.csv");
