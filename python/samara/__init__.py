@@ -11,7 +11,7 @@ See docs/guides/python.md for a guide.
 from samara._compare import Comparison, compare
 from samara._network import Network, messages, network
 from samara._policy import Policy, PolicyLike, SchedulingPolicy
-from samara._result import Curve, Figure, Report, Result, Run
+from samara._result import Curve, Figure, Report, Result, Run, open  # noqa: A004
 from samara._run import run, sweep
 from samara._samara import (
     DirectoryError,
@@ -53,6 +53,7 @@ __all__ = [
     "compare",
     "messages",
     "network",
+    "open",
     "run",
     "scenarios",
     "schema",

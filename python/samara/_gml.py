@@ -26,7 +26,7 @@ _RATES = {
     "bandwidth_down": "downlink",
 }
 #: Columns of a table of nodes, with their units.
-_COLUMNS = re.compile(r"(uplink|downlink)(_[kmg]?bps)?|region|validation_time(_[num]?s)?")
+_COLUMNS = re.compile(r"(uplink|downlink)(_[kmg]?bps)?|region|class|validation_time(_[num]?s)?")
 #: Shadow's units of rates, in bit/s.
 _UNITS = {
     **{"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12},
@@ -171,10 +171,11 @@ def _columns(nodes: Sequence[tuple[str, Attributes]]) -> tuple[list[str], dict[s
             row[column] = _rate(key, value)
     columns = sorted({column for row in rows.values() for column in row})
     for name, row in rows.items():
-        missing = [column for column in columns if column not in row]
+        missing = [column for column in columns if column not in row and column != "class"]
         if missing:
             raise ValueError(f"the node {quoted(name)} has no {missing[0]}, but others have one; set it for all nodes or for none")
-    return columns, {name: {column: row[column] for column in columns} for name, row in rows.items()}
+    # A node without the attribute `class` has no class.
+    return columns, {name: {column: row.get(column, "") for column in columns} for name, row in rows.items()}
 
 
 def _rate(key: str, value: str) -> str:

@@ -48,6 +48,8 @@ def network(
     bandwidth: Any = None,
     region: Any = None,
     regions: Sequence[str] | None = None,
+    class_: Any = None,
+    classes: Mapping[str, Mapping[str, Any]] | None = None,
     validation_time: Any = None,
     kind: str | None = None,
     within: str | None = None,
@@ -59,8 +61,8 @@ def network(
 
     `graph` is a graph of NetworkX, another object with `nodes` and `edges`, or a list of pairs. Its
     nodes get the numbers 0, 1, 2, ... in the order of the graph. The first node of an edge dials. The
-    node attributes `uplink`, `downlink`, `region` and `validation_time` (or with a unit, such as
-    `uplink_mbps`) apply unless the argument of the same name is present. The edge attributes
+    node attributes `uplink`, `downlink`, `region`, `class` and `validation_time` (or with a unit, such
+    as `uplink_mbps`) apply unless the argument of the same name is present. The edge attributes
     `latency` and `packet_loss` apply unless `latency` is present.
 
     `latency` is a time such as "50 ms", or a square array of one-way latencies in milliseconds,
@@ -71,6 +73,11 @@ def network(
     `uplink`, `downlink` and `bandwidth` (both directions) are rates such as "20 Mbit/s", numbers in
     bit/s, or sequences with one of these for each node. `validation_time` is a time such as "5 ms",
     a number in milliseconds, or a sequence of these. Mappings have the nodes as keys.
+
+    `class_` is the class of each node, by which results are divided (`result.by_class`): a sequence, a
+    mapping, or the name of a node attribute. `None` is a node without a class. `classes` has the keys
+    of classes by their names, such as `{"hub": {"uplink": "1 Gbit/s"}}`: the values of nodes of the
+    class in place of those of the network. Without `class_`, each has a `share` of the nodes.
 
     Data frames of pandas and polars and tables of Arrow are accepted wherever sequences and arrays
     are: a frame with two columns as `graph`, a square one as `latency`, one with a single column as
@@ -87,20 +94,32 @@ def network(
     """
     table: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     files: dict[str, bytes] = {}
-    read = _Graph(graph, region if isinstance(region, str) else "region")
+    by_attribute = {
+        "region": region if isinstance(region, str) else "region",
+        "class": class_ if isinstance(class_, str) else "class",
+    }
+    read = _Graph(graph, by_attribute)
     if bandwidth is not None:
         if uplink is not None or downlink is not None:
             raise ValueError("network(): bandwidth sets uplink and downlink; pass either bandwidth or those two")
         uplink = downlink = bandwidth
-    if isinstance(region, str):
-        if not any(region == name for name in read.attributes):
-            raise ValueError(f"network(): no node of the graph has the attribute {region!r}; region is a sequence, or the name of one")
-        region = None
+    for argument, value in (("region", region), ("class_", class_)):
+        if isinstance(value, str) and value not in read.attributes:
+            raise ValueError(f"network(): no node of the graph has the attribute {value!r}; {argument} is a sequence, or the name of one")
+    region = None if isinstance(region, str) else region
+    class_ = None if isinstance(class_, str) else class_
     no_set("regions", regions)
-    of_nodes = {"uplink": uplink, "downlink": downlink, "region": region, "validation_time": validation_time}
+    if classes is not None:
+        if not isinstance(classes, Mapping) or not all(isinstance(of_class, Mapping) for of_class in classes.values()):
+            raise ValueError("network(): classes is a mapping of names to keys, such as {'hub': {'uplink': '1 Gbit/s'}}")
+        table["class"] = [{"name": str(name), **of_class} for name, of_class in classes.items()]
+    of_nodes = {"uplink": uplink, "downlink": downlink, "region": region, "class": class_, "validation_time": validation_time}
     given = {key: Labelled.of(key, value) for key, value in of_nodes.items()}
+    for key, argument in (("region", "region"), ("class", "class_")):
+        if isinstance(single := given[key], Single):
+            raise ValueError(f"network(): {argument} is {single.value!r}; expected a value for each node, or the name of a node attribute")
     matrix = Labelled.of("latency", latency)
-    in_regions = region is not None or read.region in read.attributes
+    in_regions = region is not None or by_attribute["region"] in read.attributes
     names = read.labels if graph is not None else _names(given, matrix, in_regions)
     count = _size(graph, read, nodes, given, matrix, in_regions)
     columns = _Columns(count, names)
@@ -108,6 +127,7 @@ def network(
         columns.add("uplink", "uplink_bps", "bit/s", given["uplink"], read, table),
         columns.add("downlink", "downlink_bps", "bit/s", given["downlink"], read, table),
         columns.add("region", "region", None, given["region"], read, table),
+        columns.add("class", "class", None, given["class"], read, table),
         columns.add("validation_time", "validation_time_ms", "ms", given["validation_time"], read, table),
     }
     if read.edges is not None:
@@ -199,7 +219,7 @@ def numbered(names: Sequence[str]) -> list[Hashable]:
 class _Graph:
     """The nodes and edges of a graph, with their attributes."""
 
-    def __init__(self, graph: Any, region: str) -> None:
+    def __init__(self, graph: Any, by_attribute: Mapping[str, str]) -> None:
         self.labels: list[Hashable] = []
         self.edges: list[tuple[int, int]] | None = None
         #: The values of node attributes, by node number.
@@ -208,7 +228,8 @@ class _Graph:
         self.pairs: list[tuple[int, int, Mapping[str, Any]]] = []
         self.is_directed: bool | None = None
         self.notes: list[str] = []
-        self.region = region
+        #: The names of the attributes with regions and classes.
+        self.by_attribute = by_attribute
         if graph is None:
             return
         if hasattr(graph, "nodes") and hasattr(graph, "edges"):
@@ -300,7 +321,7 @@ class _Graph:
 
     def property(self, key: str) -> tuple[str, dict[int, Any]] | None:
         """Returns the attribute with a property of nodes, and its values."""
-        name = self.region if key == "region" else key
+        name = self.by_attribute.get(key, key)
         known = [attribute for attribute in (name, *(name + unit for unit in _PROPERTIES.get(key, ()))) if attribute in self.attributes]
         return (known[0], self.attributes[known[0]]) if known else None
 
@@ -367,11 +388,11 @@ class _Columns:
         if value is None and attribute is not None:
             name, of_nodes = attribute
             missing = [read.labels[at] for at in range(self.count or 0) if at not in of_nodes]
-            if missing:
+            if missing and key != "class":
                 what = f"node {missing[0]} has no {name}" if len(missing) == 1 else f"nodes {listed(missing)} have no {name}"
                 raise ValueError(f"network(): {len(missing)} nodes of the graph have no {name}, but others have one: {what}")
-            values = [of_nodes[at] for at in range(self.count or 0)]
-            if name != key and key != "region":
+            values = [of_nodes.get(at) for at in range(self.count or 0)]
+            if name != key and unit is not None:
                 # Its name has the unit.
                 self.given[name] = [_number(item, f"{name} of node {read.labels[at]}") for at, item in enumerate(values)]
             else:
@@ -385,7 +406,10 @@ class _Columns:
         return None
 
     def _values(self, key: str, column: str, unit: str | None, values: list[Any]) -> None:
-        if unit is None:
+        if key == "class":
+            # Frames have NaN where they have no name.
+            self.given[column] = ["" if item is None or item != item else item for item in values]
+        elif unit is None:
             self.given[column] = values
         elif any(isinstance(item, str) for item in values):
             # Cells with units must be in a column without a unit.

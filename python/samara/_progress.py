@@ -104,14 +104,14 @@ def display(wanted: bool | Callable[[Shares], object] | None) -> Display:
         return Callback(wanted)
     if wanted is False:
         return Nothing()
-    if _in_notebook():
+    if in_notebook():
         return Notebook()
     if wanted or sys.stderr.isatty():
         return Line(sys.stderr)
     return Nothing()
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = get() if get else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -83,9 +83,9 @@ class Report:
 
 
 class Result:
-    """The results of all runs of a scenario."""
+    """The results of all runs of a scenario, in memory or in a directory ([`samara.open`][])."""
 
-    def __init__(self, native: _samara.Outcome, scenario: Prepared) -> None:
+    def __init__(self, native: _samara.Outcome | _samara.Opened, scenario: Prepared) -> None:
         self._native = native
         self._scenario = scenario
         self.summary: dict[str, Any] = json.loads(native.summary_json)
@@ -128,6 +128,11 @@ class Result:
     def directory(self) -> Path | None:
         """The results directory; `None` without `out`."""
         return self._native.directory
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How, when and where the result was made: `command`, `commit`, `finished_unix_s`, `machine`."""
+        return dict(self.summary.get("origin", {}))
 
     # ---- tables ----
 
@@ -209,7 +214,9 @@ class Result:
     def curve(self, metric: str | None = None) -> Curve:
         """Returns a metric over the sweep of the scenario, with means and intervals over seeds.
 
-        `metric` is a path such as "delivery_latency_ms.mean", by default the first headline.
+        Without a sweep, it compares the runs of the scenario. `metric` is a path such as
+        "delivery_latency_ms.mean" or "by_class.hub.delivery_latency_ms.mean", by default the first
+        headline.
         """
         return Curve(self, *self._native.curve(metric))
 
@@ -227,9 +234,8 @@ class Result:
         `pairs` maps runs of this result to runs of the other one that they are compared with although
         their names differ.
         """
-        if isinstance(other, Result):
-            return Comparison(self._native.compare(other._native, names, written(pairs)))
-        return Comparison(self._native.compare_directory(names[0], fspath(other), written(pairs)))
+        second = other._native if isinstance(other, Result) else fspath(other)
+        return Comparison(_samara.compare_results(self._native, second, names, written(pairs)))
 
     def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
         """Writes a results directory like `samara run`. `samara compare` can read it."""
@@ -246,8 +252,22 @@ class Result:
         return f"<pre style='line-height: 1.2'>{escape(self._native.text)}</pre><p>digest <code>{self.digest}</code></p>"
 
 
+def open(directory: str | PathLike[str]) -> Result:  # noqa: A001
+    """Opens a results directory that `samara run`, `samara sweep`, `out=` or `Result.write` has written.
+
+    Metrics, tables, curves, comparisons, figures and the report are those of the result. Tables are read
+    from their files at each access. `print(result)` has the finding and the headline metrics. All
+    expectations count. A directory of `samara sweep` has no tables of single runs.
+
+    Raises a [`samara.DirectoryError`][] if it is no result, or its scenario cannot be loaded.
+    """
+    native = _samara.open(fspath(directory))
+    return Result(native, Prepared(native.loaded))
+
+
 class Curve:
-    """A metric over the values of a sweep: means over seeds, with Student's 95 % confidence intervals."""
+    """A metric over the values of a sweep, or of the runs of a scenario: means over seeds, with Student's
+    95 % confidence intervals."""
 
     def __init__(self, result: Result, metric: str, table: _samara.Table, name: str, svg: str) -> None:
         #: The result with all runs. `result.curve(...)` has another metric of the same runs.
@@ -262,7 +282,7 @@ class Curve:
 
     def figure(self) -> Figure:
         """Returns the means over the last key with a band for the intervals: a line for each run and
-        each combination of values of the other keys."""
+        each combination of values of the other keys. Without keys, it has a bar for each run."""
         return self._figure
 
     def __repr__(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -92,9 +94,9 @@ def sweep(
         >>> curve.figure().save("degrees.png")
 
     `over` maps keys of the scenario to their values, like `--grid` of `samara sweep`: all combinations
-    run, beside those of the scenario's own sweep. `seeds` is a number (20 means 1 to 20) or a list;
-    default: the scenario's. `metric` is a path such as `delivery_latency_ms.mean`; default: the first
-    headline of the scenario.
+    run, beside those of the scenario's own sweep. Without keys, the runs of the scenario are compared.
+    `seeds` is a number (20 means 1 to 20) or a list; default: the scenario's. `metric` is a path such
+    as `delivery_latency_ms.mean`; default: the first headline of the scenario.
 
     The other arguments are those of [`samara.run`][], but `tables` of single runs are kept only if it
     names them.
@@ -171,6 +173,7 @@ def _execute(
     display = _progress.display(progress)
     try:
         native = loaded.native.run(
+            command=_command(),
             threads=workers,
             progress=None if isinstance(display, _progress.Nothing) else display,
             tables=kept,
@@ -181,6 +184,14 @@ def _execute(
     finally:
         display.close()
     return Result(native, loaded)
+
+
+def _command() -> str:
+    """Returns the command of this process, for the origin of results."""
+    program, *arguments = sys.argv or [""]
+    if Path(program).is_file() and not program.endswith("ipykernel_launcher.py"):
+        return shlex.join(["python", Path(program).name, *arguments])
+    return "python, in a notebook" if _progress.in_notebook() else "python, interactively"
 
 
 def _table_of(scenario: str | Scenario) -> Mapping[str, Any]:

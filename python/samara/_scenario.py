@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from os import PathLike, fspath
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +140,25 @@ class Scenario:
         return copy.deepcopy(self._table)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes the scenario, and its files in memory next to it, so that `samara run` can run
-        it."""
+        """Writes the scenario, and its files in memory next to it, so that `samara run` can run it.
+
+        The files have the name of the scenario file before theirs: `mine.toml` comes with
+        `mine.edges.csv`, so that several scenarios can share a folder. Files that the scenario reads
+        from its `directory` stay there, and the written scenario names them from its own folder.
+        """
         target = Path(fspath(path))
-        target.write_text(self.to_toml(), encoding="utf-8")
+        own = {name: _beside(target, name) for name in self._files}
+
+        def written_name(name: str) -> str:
+            if name in own:
+                return own[name]
+            if self._directory is None or name.startswith(BUILTIN) or Path(name).is_absolute():
+                return name
+            return relpath(self._directory / name, target.parent)
+
+        target.write_text(toml(_renamed(self._table, written_name)), encoding="utf-8")
         for name, content in self._files.items():
-            (target.parent / name).write_bytes(content)
+            (target.parent / own[name]).write_bytes(content)
         return target
 
     def set(self, key: str, value: Any) -> Scenario:
@@ -233,6 +247,35 @@ class Prepared:
     def custody(self) -> Table:
         """The custody columns of nodes in every run."""
         return Table(self._native.custody())
+
+
+#: Prefix of the names of Samara's own files.
+BUILTIN = "builtin:"
+
+
+def _beside(scenario: Path, name: str) -> str:
+    """Returns the name of a file in memory next to a scenario file."""
+    prefix = f"{scenario.stem}."
+    plain_name = name.strip("/").replace("/", "-")
+    return plain_name if plain_name.startswith(prefix) else prefix + plain_name
+
+
+def _renamed(value: Any, rename: Callable[[str], str], key: str = "") -> Any:
+    """Returns tables with the names of files changed: the texts of `file`, `*_file` and
+    `latency_file.names`, in sections, runs and axes of a sweep."""
+    last = key.rpartition(".")[2]
+    if isinstance(value, dict):
+        axis = value.get("key")
+        return {
+            own: [_renamed(item, rename, axis) for item in below]
+            if own == "values" and isinstance(axis, str)
+            else _renamed(below, rename, own)
+            for own, below in value.items()
+        }
+    if isinstance(value, list):
+        return [_renamed(item, rename) for item in value]
+    is_file = last in ("file", "names") or last.endswith("_file")
+    return rename(value) if is_file and isinstance(value, str) else value
 
 
 #: The arguments of `Scenario.load` beside keys.

@@ -140,3 +140,42 @@ def test_progress_is_hidden_without_a_terminal(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr() == ("", "")
     samara.run("peerdas", only="batch", progress=True, **SMALL)
     assert "100 %" in capfd.readouterr().err
+
+
+def test_directory_is_opened_as_a_result(tmp_path: Path) -> None:
+    half = [{"name": "hub", "share": "50 %", "uplink": "1 Gbit/s"}]
+    made = samara.run("peerdas", seed=[1, 2], only=["batch", "node-wide"], progress=False, out=tmp_path / "out", **SMALL, **{"network.class": half})
+    opened = samara.open(tmp_path / "out")
+    assert opened.summary == made.summary and opened.digest == made.digest and opened.directory == tmp_path / "out"
+    assert [run.metrics for run in opened.runs] == [run.metrics for run in made.runs]
+    assert set(opened.tables) == set(made.tables)
+    for name in ("deliveries", "traffic", "copies"):
+        assert opened.table(name).to_pydict() == made.table(name).to_pydict(), name
+    assert opened.table("traffic", "batch", 2).to_pydict() == made.table("traffic", "batch", 2).to_pydict()
+    assert opened.metrics.to_pydict() == made.metrics.to_pydict()
+    assert opened.by_class.to_pydict() == made.by_class.to_pydict()
+    assert set(opened.figures) == set(made.figures)
+    assert opened.figure("custody").svg == made.figure("custody").svg
+    assert opened.report().html == made.report().html
+    assert opened.curve().table.to_pydict() == made.curve().table.to_pydict()
+    assert opened.edges.to_pydict() == made.edges.to_pydict()
+    assert len(opened.expectations) == len(made.expectations)
+    assert opened.compare(made).identical and made.compare(opened).identical and opened.compare(tmp_path / "out").identical
+    assert "node-wide" in str(opened) and str(opened.digest) in repr(opened)
+    with pytest.raises(samara.TableError, match="none: the result has no such table; it has .*traffic"):
+        opened.table("none")
+    with pytest.raises(samara.TableError, match="traffic: there is no such run; the runs are batch, seed 1"):
+        opened.table("traffic", "none")
+    with pytest.raises(samara.FigureError, match="none: there is no such figure; the figures are .*custody"):
+        opened.figure("none")
+    with pytest.raises(samara.DirectoryError, match="the result is in .*copy this directory"):
+        opened.write(tmp_path / "other")
+    with pytest.raises(samara.DirectoryError, match="expected a results directory of samara run, testbed or sweep"):
+        samara.open(tmp_path)
+
+
+def test_results_name_their_origin(peerdas: samara.Result) -> None:
+    origin = peerdas.origin
+    assert origin["command"].startswith("python") and origin["machine"] and origin["finished_unix_s"] > 1_700_000_000
+    html = peerdas.report().html
+    assert origin["command"].split()[0] in html and "Machine" in html and "`samara run scenario.toml" not in origin["command"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -430,8 +431,66 @@ def test_rejects_invalid_tables() -> None:
         run(scenario)
 
 
+def test_nodes_have_classes_of_a_graph_or_an_argument() -> None:
+    star = nx.star_graph(12)
+    nx.set_node_attributes(star, {0: "hub", **dict.fromkeys(range(1, 12), "leaf")}, "class")
+    star.add_edge(12, 11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network = samara.network(star, classes={"hub": {"uplink": "1 Gbit/s"}}, uplink="20 Mbit/s")
+    assert network.files["nodes.csv"].decode().splitlines()[:3] == ["node,class", "0,hub", "1,leaf"]
+    assert network.files["nodes.csv"].decode().splitlines()[-1] == "12,", "a node without the attribute has no class"
+    result = run(small(network=network))
+    rows = {row["class"]: row["nodes"] for row in result.by_class.to_pylist()}
+    assert rows == {"hub": 1, "leaf": 11, "others": 1}
+    uplinks = {(row["class"], row["uplink_bps"]) for row in result.traffic.to_pylist()}
+    assert uplinks == {("hub", 10**9), ("leaf", 20 * 10**6), (None, 20 * 10**6)}
+    by_role = nx.relabel_nodes(star, {node: f"v{node}" for node in star})
+    nx.set_node_attributes(by_role, "core", "role")
+    for given, expected in (
+        ("role", {"core": 13}),
+        (["a"] * 6 + ["b"] * 7, {"a": 6, "b": 7}),
+        (pandas.Series({f"v{node}": "a" if node else None for node in range(12, -1, -1)}), {"a": 12, "others": 1}),
+    ):
+        result = run(small(network=samara.network(by_role, class_=given)))
+        assert {row["class"]: row["nodes"] for row in result.by_class.to_pylist()} == expected
+    with pytest.raises(ValueError, match="no node of the graph has the attribute 'rolle'; class_ is a sequence"):
+        samara.network(by_role, class_="rolle")
+    with pytest.raises(ValueError, match="classes is a mapping of names to keys"):
+        samara.network(by_role, classes=["hub"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="class_ is 5; expected a value for each node"):
+        samara.network(by_role, class_=5)
+    with pytest.raises(samara.ScenarioError, match="\"hubs\", which is no class of nodes.csv"):
+        run(small(network=samara.network(star, classes={"hubs": {"uplink": "1 Gbit/s"}})))
+
+
 def test_files_are_saved_beside_the_scenario(tmp_path: Path) -> None:
     scenario = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
     path = scenario.save(tmp_path / "mine.toml")
-    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "edges.csv", "latency.csv"}
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "mine.edges.csv", "mine.latency.csv"}
     assert samara.run(path, progress=False).digest == run(scenario).digest
+    # Its files keep their names if it is read and saved again.
+    again = samara.Scenario.from_toml(path.read_text(), files={"mine.edges.csv": b"", "mine.latency.csv": b""})
+    assert again.save(tmp_path / "mine.toml").read_text() == path.read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "mine.edges.csv", "mine.latency.csv"}
+
+
+def test_scenarios_in_one_folder_keep_their_own_files(tmp_path: Path) -> None:
+    ring = small(network=samara.network(nx.cycle_graph(8), latency=np.full((8, 8), 12.0)))
+    mesh = small(network=samara.network(nx.complete_graph(8), latency=np.full((8, 8), 30.0)))
+    mesh.add_run("as-file", set={"network.topology": {"kind": "file", "file": "edges.csv"}})
+    mesh.add_run("key", set={"network.topology.file": "edges.csv"})
+    digests = [run(one).digest for one in (ring, mesh)]
+    paths = [ring.save(tmp_path / "ring.toml"), mesh.save(tmp_path / "mesh.toml")]
+    assert [samara.run(path, progress=False).digest for path in paths] == digests
+
+
+def test_files_of_a_folder_are_named_from_another_one(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "old" / "nodes.csv").write_text("node,uplink_mbps\n" + "".join(f"{node},9\n" for node in range(20)))
+    network = {"nodes_file": "nodes.csv", "topology": {"degree": 6}}
+    opened = samara.Scenario.open(small(network=network).save(tmp_path / "old" / "mine.toml"))
+    moved = opened.save(tmp_path / "new" / "mine.toml")
+    assert tomllib.loads(moved.read_text())["network"]["nodes_file"] == "../old/nodes.csv"
+    assert samara.run(moved, progress=False).digest == run(opened).digest

@@ -67,10 +67,34 @@ def test_interval_of_one_seed_is_unknown() -> None:
     assert {run.seed for run in one.result.runs} == {7}
 
 
+def test_runs_without_axes_are_compared_with_intervals() -> None:
+    curve = samara.sweep("peerdas", seeds=3, metric=METRIC, only=["batch", "node-wide"], progress=False, **SMALL)
+    rows = curve.table.to_pylist()
+    assert [row["run"] for row in rows] == ["batch", "node-wide"]
+    for row in rows:
+        values = [run.metrics["time_to_custody_ms"]["mean"] for run in curve.result.runs if run.name == row["run"]]
+        assert row["mean"] == pytest.approx(mean(values)) and row["seeds"] == 3
+        assert row["confidence_95"] == pytest.approx(T_95_OF_3 * stdev(values) / math.sqrt(3))
+    assert "Batch, as in the post" in curve.figure().svg
+    other = curve.result.curve("time_to_custody_ms.p95")
+    assert [row["run"] for row in other.table.to_pylist()] == ["batch", "node-wide"]
+
+
+def test_curve_of_a_class_has_intervals() -> None:
+    half = [{"name": "hub", "share": "50 %", "uplink": "1 Gbit/s"}]
+    metric = "by_class.hub.time_to_custody_ms.mean"
+    result = samara.run("peerdas", seed=[1, 2, 3], only=["batch", "node-wide"], progress=False, **SMALL, **{"network.class": half})
+    rows = result.curve(metric).table.to_pylist()
+    assert [row["run"] for row in rows] == ["batch", "node-wide"] and all(row["confidence_95"] > 0 for row in rows)
+    with pytest.raises(ValueError, match='no class of nodes "hubs"'):
+        result.curve("by_class.hubs.time_to_custody_ms.mean")
+    assert "By class of nodes" in result.report().html and "by-class-" in " ".join(result.figures)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        ({"over": None}, ValueError, "the scenario has no axis; name a key and its values"),
+        ({"metric": "by_class.hub.time_to_custody_ms.mean"}, ValueError, "no run has classes of nodes"),
         ({"over": {"columns.blobs": 3}}, TypeError, "over['columns.blobs']: found 3; expected a list of values"),
         ({"over": {"columns.blobs": "12"}}, TypeError, "over['columns.blobs']: found '12'; expected a list of values"),
         ({"over": {"columns.blobs": []}}, ValueError, "over['columns.blobs']: found no value"),

@@ -151,7 +151,7 @@ impl ColumnsMeasured {
     }
 
     fn main_time(&self) -> MainTime {
-        MainTime { name: "the time to custody", bound_ms: self.bound_parts() }
+        MainTime { name: "the time to custody", item: "segment", bound_ms: self.bound_parts() }
     }
 
     /// Returns all deliveries. Those that end the time to custody of a node are the last ones.

@@ -532,7 +532,7 @@ impl Columns {
             return Ok(kept);
         }
         let repairing = self.repairing(nodes, seed);
-        let class = class_of_nodes(scenario, seed);
+        let class = class_of_nodes(scenario, inputs, seed)?;
         let of_class = |node: usize| class[node].and_then(|class| scenario.network.classes[class].custody);
         let many = self.repair.as_ref().and_then(|repair| repair.columns).unwrap_or(self.count);
         for (node, segments) in kept.iter_mut().enumerate() {
@@ -750,6 +750,8 @@ fn check_classes(checks: &mut Checks<'_>, scenario: &Scenario, workload: &Column
         let message =
             "network.classes_from gives classes consecutive hosts; set columns.publisher to one of them";
         checks.wrong(key, message);
+    } else if classes.iter().any(|class| class.share.is_none()) {
+        checks.wrong(key, "network.nodes_file gives classes to nodes; set columns.publisher to one of them");
     }
 }
 

@@ -20,7 +20,7 @@ use samara_scenario::{FaultKind, Point, Scenario};
 use samara_sim::{Cause, GateStats, HostStats, NodeFactory, Origin, Postcard, Record, identity_of};
 
 use samara_lab::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, Step, World};
-use samara_lab::explain::{ContentsOf, Delivered};
+use samara_lab::explain::{ContentsOf, Delivered, MainTime};
 use samara_lab::family::Runs;
 use samara_lab::network::{self, Hosts};
 use samara_lab::results::{Deliveries, DeliveryRow, NOBODY};
@@ -438,6 +438,10 @@ impl<B: Planned> Experiment for Broadcasting<B> {
         };
         let (members, before, sent_at) = (Arc::new(member), Vec::new(), SentAt::default());
         Ok(Self { members, phase: Phase::WarmUp, ends, before, measured, sent_at })
+    }
+
+    fn main_time(&self) -> MainTime {
+        MainTime { item: "message", ..MainTime::default() }
     }
 
     fn hosts(&self) -> NodeFactory<GroupMember<B>> {

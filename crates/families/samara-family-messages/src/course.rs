@@ -81,7 +81,7 @@ impl MessagesMeasured {
             self.collector.rows.iter().map(of).sum::<f64>() / self.collector.rows.len().max(1) as f64;
         let is_complete = self.collector.missing == 0;
         let bound_ms = parts.iter().filter(|_| is_complete).map(|(cause, ms)| (*cause, ms * hops)).collect();
-        MainTime { bound_ms, ..MainTime::default() }
+        MainTime { item: "message", bound_ms, ..MainTime::default() }
     }
 
     fn delivered(&self) -> Vec<Delivered> {

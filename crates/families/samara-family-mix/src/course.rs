@@ -69,7 +69,7 @@ pub struct MixMeasured {
 }
 
 fn main_time() -> MainTime {
-    MainTime { name: "the latency of a batch", ..MainTime::default() }
+    MainTime { name: "the latency of a batch", item: "round", ..MainTime::default() }
 }
 
 /// A sample of the processor time of each node of the pool.

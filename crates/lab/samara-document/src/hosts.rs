@@ -14,10 +14,12 @@ use crate::{Inputs, LatencyOf, LatencyTable, Network, topology};
 const HOSTS_MAX: usize = 1 << 20;
 /// Maximum number of regions, far above the number of cities in published tables.
 const REGIONS_MAX: usize = 1_000;
+/// Maximum number of classes of hosts in a table: results have all metrics of each.
+const CLASSES_MAX: usize = 100;
 
 const SHAPE: Shape = Shape {
     needed: &["node"],
-    allowed: &["uplink", "downlink", "region", "validation_time"],
+    allowed: &["uplink", "downlink", "region", "class", "validation_time"],
     units: &[("uplink", Rate::UNITS), ("downlink", Rate::UNITS), ("validation_time", Span::UNITS)],
     rows_max: HOSTS_MAX,
 };
@@ -40,10 +42,14 @@ pub struct HostTable {
     pub downlink: Option<Vec<Rate>>,
     /// Indices into `regions`, by host.
     pub region: Option<Vec<u16>>,
+    /// Indices into `classes`, by host; `None` for a host without a class.
+    pub class: Option<Vec<Option<u16>>>,
     /// Time that a node takes to validate a message, by host.
     pub validation: Option<Vec<Span>>,
     /// The names of the regions, in the order of their appearance.
     pub regions: Vec<String>,
+    /// The names of the classes, in the order of their appearance.
+    pub classes: Vec<String>,
 }
 
 impl HostTable {
@@ -76,6 +82,8 @@ struct HostRow {
     uplink: Option<Rate>,
     downlink: Option<Rate>,
     region: Option<u16>,
+    /// The class, if the table has classes and the host has one.
+    class: Option<Option<u16>>,
     validation: Option<Span>,
 }
 
@@ -84,6 +92,7 @@ struct HostRow {
 struct Builder {
     names: Names,
     regions: Names,
+    classes: Names,
     rows: Vec<HostRow>,
 }
 
@@ -97,10 +106,20 @@ impl Builder {
             uplink: rate(row, "uplink")?,
             downlink: rate(row, "downlink")?,
             region: row.text("region")?.map(|region| self.regions.number(region) as u16),
+            // An empty cell is that of a host without a class, as other hosts of a graph have no attribute.
+            class: row.any_text("class").map(|name| match name {
+                "" => None,
+                name => Some(self.classes.number(name) as u16),
+            }),
             validation: row.quantity("validation_time")?,
         });
         if self.regions.len() > REGIONS_MAX {
             return Err(row.wrong(format_args!("more than {REGIONS_MAX} regions")));
+        }
+        if self.classes.len() > CLASSES_MAX {
+            return Err(row.wrong(format_args!(
+                "more than {CLASSES_MAX} classes, each of which has all metrics; expected the kind of a node, not its name"
+            )));
         }
         Ok(())
     }
@@ -111,7 +130,7 @@ impl Builder {
             graph.nodes.iter().flat_map(|node| node.values.keys().map(String::as_str)).collect();
         if columns.is_empty() {
             return Err(format!(
-                "{file}: no node has a known attribute; expected uplink, downlink, region or validation_time"
+                "{file}: no node has a known attribute; expected uplink, downlink, region, class or validation_time"
             ));
         }
         let header: StringRecord = std::iter::once("node").chain(columns.iter().copied()).collect();
@@ -125,7 +144,7 @@ impl Builder {
     }
 
     fn finish(self) -> HostTable {
-        let Self { names, regions, mut rows } = self;
+        let Self { names, regions, classes, mut rows } = self;
         let count = rows.len() as u32;
         let numbers = names.as_numbers(count);
         if let Some(numbers) = &numbers {
@@ -141,8 +160,10 @@ impl Builder {
             uplink: rows.iter().map(|row| row.uplink).collect(),
             downlink: rows.iter().map(|row| row.downlink).collect(),
             region: rows.iter().map(|row| row.region).collect(),
+            class: rows.iter().map(|row| row.class).collect(),
             validation: rows.iter().map(|row| row.validation).collect(),
             regions: regions.all().to_vec(),
+            classes: classes.all().to_vec(),
         }
     }
 }

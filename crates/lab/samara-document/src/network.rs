@@ -47,8 +47,9 @@ pub struct Network {
     /// Regions with a latency matrix, which replaces `latency`.
     pub regions: Option<Regions>,
     /// The nodes: CSV with a row for each node, with the column `node` and any of `uplink`,
-    /// `downlink`, `region` and `validation_time`; or the nodes of a graph (GraphML). Replaces
-    /// those keys and `class`. A path relative to the scenario file, plain or compressed with zstd.
+    /// `downlink`, `region`, `class` and `validation_time`; or the nodes of a graph (GraphML). Its
+    /// columns replace the keys of the same name, here and in `class`, and `share` there. A path
+    /// relative to the scenario file, plain or compressed with zstd.
     pub nodes_file: Option<String>,
     /// Latencies between all hosts or all regions, which replace `latency`.
     pub latency_file: Option<LatencyFile>,
@@ -322,18 +323,19 @@ impl Default for Queue {
 }
 
 /// A class of hosts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostClass {
     /// Name of the class in reports, and in `by_class.NAME` of metrics. Each class has another one.
     pub name: String,
     /// Share of all hosts in this class, or with `classes_from` of the hosts from there on. Hosts
-    /// that remain outside of all classes have the network's own values.
-    pub share: Share,
-    /// Uplink rate of these hosts.
-    pub uplink: Rate,
-    /// Downlink rate of these hosts.
-    pub downlink: Rate,
+    /// that remain outside of all classes have the network's own values. Required, unless
+    /// `nodes_file` has a column `class`, which names the class of each host.
+    pub share: Option<Share>,
+    /// Uplink rate of these hosts. Default: the network's value.
+    pub uplink: Option<Rate>,
+    /// Downlink rate of these hosts. Default: the network's value.
+    pub downlink: Option<Rate>,
     /// Time that a node takes to validate a message. Default: the network's value.
     pub validation_time: Option<Span>,
     /// Number of columns that these nodes keep, in scenarios whose nodes keep columns. Default: that of

@@ -217,6 +217,11 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The text of a cell, which may be empty. `None` without this column.
+    pub fn any_text(&self, name: &str) -> Option<&'a str> {
+        self.cell(name).map(|(_, text)| text)
+    }
+
     /// The quantity in a cell. `None` without this column.
     pub fn quantity<Q: Quantity>(&self, name: &str) -> Result<Option<Q>, String> {
         let Some(text) = self.text(name)? else { return Ok(None) };

@@ -317,7 +317,10 @@ fn find_topic_peers(graph: &mut Graph, custody: &[Vec<u32>], columns: u32, least
 pub fn read_file(network: &Network, inputs: &Inputs) -> Result<(Graph, Vec<String>), String> {
     let file = network.topology.file().ok_or("network.topology.file is missing")?;
     let (nodes, graph) = (network.nodes, GraphFile::read(file, inputs)?);
-    let mut notes = graph.notes.clone();
+    // A table of latencies from the same file says which columns it does not use.
+    let has_latencies = network.latency_file.as_ref().is_some_and(|spec| spec.file == file);
+    let beside = graph.beside.iter().filter(|_| !has_latencies);
+    let mut notes: Vec<String> = graph.notes.iter().chain(beside).cloned().collect();
     let host_of: Vec<u32> = if let Some(hosts) = &network.nodes_file {
         let table = HostTable::read(hosts, inputs)?;
         let find =

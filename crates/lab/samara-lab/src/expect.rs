@@ -182,7 +182,7 @@ pub(crate) fn known(loaded: &Loaded, key: &str) -> Result<(), String> {
 }
 
 /// Checks that a path by class of nodes names a class and a metric.
-fn has_class(loaded: &Loaded, path: &str) -> Result<(), String> {
+pub(crate) fn has_class(loaded: &Loaded, path: &str) -> Result<(), String> {
     let mut parts = path.splitn(3, '.');
     if parts.next() != Some(BY_CLASS) {
         return Ok(());
@@ -191,7 +191,10 @@ fn has_class(loaded: &Loaded, path: &str) -> Result<(), String> {
     let of_points = loaded.points.iter().flat_map(|point| &point.scenario.network.classes);
     let mut classes: Vec<&str> = of_points.map(|class| class.name.as_str()).collect();
     if classes.is_empty() {
-        return Err("no run has classes of nodes; add a [[network.class]]".to_owned());
+        return Err(
+            "no run has classes of nodes; add a [[network.class]], or a column class in network.nodes_file"
+                .to_owned(),
+        );
     }
     classes.push(OTHER_NODES);
     classes.sort_unstable();

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
+pub(crate) mod inputs;
+
 /// A file or directory that cannot be read or written, with the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]

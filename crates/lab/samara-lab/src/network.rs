@@ -17,7 +17,7 @@ use samara_document::{
     FairQueue, HostTable, Inputs, Interface, Names, Placed, Queue, Regions, UplinkQueue, host_names,
     listed_regions,
 };
-use samara_engine::units::{Rate, Size, Span};
+use samara_engine::units::{Rate, Share, Size, Span};
 use samara_engine::uplink::LimitConfig;
 use samara_scenario::{Fault, FaultKind, Scenario, Stack, TransportKind, latency, losses};
 
@@ -55,7 +55,7 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
     let table = network.nodes_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
     // `class_of_nodes` draws the same classes.
     let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
-    let class = classes(scenario, count, &mut rng);
+    let class = classes(scenario, table.as_deref(), count, &mut rng);
     let own = |host: usize| class[host].map(|class| &network.classes[class]);
     let listed = table.as_deref();
     let placed = listed.and_then(|table| table.region.as_ref().map(|region| (table, region)));
@@ -70,8 +70,9 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
         .map(|(host, region)| {
             let uplink = listed.and_then(|table| table.uplink.as_ref()?.get(host).copied());
             let downlink = listed.and_then(|table| table.downlink.as_ref()?.get(host).copied());
-            let uplink = uplink.or(own(host).map(|class| class.uplink)).unwrap_or(network.uplink);
-            let downlink = downlink.or(own(host).map(|class| class.downlink)).unwrap_or(network.downlink);
+            let class = own(host);
+            let uplink = uplink.or(class.and_then(|class| class.uplink)).unwrap_or(network.uplink);
+            let downlink = downlink.or(class.and_then(|class| class.downlink)).unwrap_or(network.downlink);
             HostConfig { uplink_bps: uplink.bps(), downlink_bps: downlink.bps(), region: *region }
         })
         .collect();
@@ -106,17 +107,40 @@ pub fn hosts(scenario: &Scenario, inputs: &Inputs, count: u32, seed: u64) -> Res
 }
 
 /// Returns the class of each node, an index into the scenario's classes.
-pub fn class_of_nodes(scenario: &Scenario, seed: u64) -> Vec<Option<usize>> {
-    classes(scenario, scenario.network.nodes, &mut NodeRng::new(seed, 1, Purpose::Topology))
+///
+/// # Errors
+/// The file of nodes cannot be read.
+pub fn class_of_nodes(scenario: &Scenario, inputs: &Inputs, seed: u64) -> Result<Vec<Option<usize>>, String> {
+    let network = &scenario.network;
+    let table = network.nodes_file.as_ref().map(|file| HostTable::read(file, inputs)).transpose()?;
+    let mut rng = NodeRng::new(seed, 1, Purpose::Topology);
+    Ok(classes(scenario, table.as_deref(), network.nodes, &mut rng))
 }
 
-/// Returns the class of each host.
-fn classes(scenario: &Scenario, count: u32, rng: &mut NodeRng) -> Vec<Option<usize>> {
+/// Returns the class of each host: that of the file of hosts, or else drawn by the shares.
+fn classes(
+    scenario: &Scenario,
+    table: Option<&HostTable>,
+    count: u32,
+    rng: &mut NodeRng,
+) -> Vec<Option<usize>> {
     let network = &scenario.network;
+    if let Some((table, listed)) = table.and_then(|table| Some((table, table.class.as_ref()?))) {
+        let number = |class: u16| {
+            let name = &table.classes[usize::from(class)];
+            network.classes.iter().position(|class| class.name == *name)
+        };
+        let numbers: Vec<Option<usize>> = (0..table.classes.len() as u16).map(number).collect();
+        let mut class: Vec<Option<usize>> =
+            listed.iter().map(|class| class.and_then(|class| numbers[usize::from(class)])).collect();
+        class.resize(count as usize, None);
+        return class;
+    }
     let first = network.classes_from.unwrap_or(0);
     let mut class: Vec<Option<usize>> = vec![None; first as usize];
     for (index, spec) in network.classes.iter().enumerate() {
-        let members = spec.share.fraction() * f64::from(network.nodes - first);
+        let share = spec.share.map_or(0.0, Share::fraction);
+        let members = share * f64::from(network.nodes - first);
         // A share of a whole number can come out just below it.
         let members = if network.classes_from.is_some() { (members + 1e-6).floor() } else { members.round() };
         class.extend(std::iter::repeat_n(Some(index), members as usize));

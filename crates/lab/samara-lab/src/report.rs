@@ -5,6 +5,7 @@ mod frame;
 mod rows;
 pub mod spread;
 
+use samara_document::PREFIX;
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{Look, Page, Part, Row, Section, Summary, Table};
 use samara_scenario::{Loaded, Verdict};
@@ -348,6 +349,15 @@ fn real_nodes(findings: &Findings) -> Option<Section> {
     Some(section)
 }
 
+/// A sentence on the files that a scenario reads; empty without any.
+pub(crate) fn files_of(loaded: &Loaded) -> &'static str {
+    if loaded.files().iter().all(|(_, file)| file.starts_with(PREFIX)) {
+        return "";
+    }
+    "The folder has copies of the files that this scenario reads, under `inputs`; `inputs.json` names them, and those that are \
+     too large to copy. "
+}
+
 fn again(loaded: &Loaded, findings: &Findings) -> Section {
     let summary = &findings.summary;
     let all = &loaded.scenario.runs;
@@ -366,9 +376,12 @@ fn again(loaded: &Loaded, findings: &Findings) -> Section {
     };
     // The file may need an experiment of the program that wrote it.
     let command = summary.headline.origin.as_ref().map_or("", |origin| &origin.command);
-    let program = command.split_once(&format!(" {verb} ")).map_or("samara", |(program, _)| program);
+    let program = command.split_once(&format!(" {verb} ")).map(|(program, _)| program);
+    // A script of Python may have an argument with the name of the verb.
+    let program = program.filter(|program| !program.contains(' ')).unwrap_or("samara");
+    let files = files_of(loaded);
     let text = format!(
-        "`{program} {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {same}",
+        "`{program} {verb} scenario.toml{only} --out again` in the folder of this file, with Samara {}. {files}{same}",
         summary.version
     );
     Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))

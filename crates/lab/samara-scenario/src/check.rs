@@ -76,6 +76,15 @@ pub(crate) fn wrong_nodes(scenario: &Scenario, given: &toml::Table) -> Option<(&
     })
 }
 
+/// Explains why a class of nodes cannot have a name.
+pub(crate) fn wrong_class(name: &str) -> Option<String> {
+    if name.is_empty() || name.contains(['.', ':']) {
+        return Some(format!("is \"{name}\"; expected a name without . and : for by_class.NAME of metrics"));
+    }
+    let is_reserved = name == OTHER_NODES;
+    is_reserved.then(|| format!("is \"{name}\", the name of all nodes without a class; choose another one"))
+}
+
 /// The remedy for two keys that exclude each other.
 pub fn keep_one(one: &str, other: &str) -> String {
     format!("keep one of them (--set {one}= or --set {other}= removes one)")
@@ -241,7 +250,7 @@ impl Checks<'_> {
                 "has a loss, but the ideal transport does not retransmit; use kind = \"tcp\", \"quic\" or \"datagram\", or no loss",
             );
         }
-        let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
+        let shares: f64 = network.classes.iter().filter_map(|class| Some(class.share?.fraction())).sum();
         if shares > 1.0 + 1e-9 {
             self.wrong(
                 "network.class",
@@ -257,7 +266,7 @@ impl Checks<'_> {
             );
         }
         for (i, class) in network.classes.iter().enumerate() {
-            if class.uplink.bps() == 0 || class.downlink.bps() == 0 {
+            if [class.uplink, class.downlink].into_iter().flatten().any(|rate| rate.bps() == 0) {
                 self.wrong(&format!("network.class.{i}"), "has a rate of 0 bit/s; it must be positive");
             }
             if class.custody.is_some() && scenario.family().custody.is_none() {
@@ -267,14 +276,8 @@ impl Checks<'_> {
             }
             let (name, before) = (&class.name, &network.classes[..i]);
             let key = format!("network.class.{i}.name");
-            if name.is_empty() || name.contains(['.', ':']) {
-                let message =
-                    format!("is \"{name}\"; expected a name without . and : for by_class.NAME of metrics");
-                self.wrong(&key, message);
-            } else if name == OTHER_NODES {
-                let message =
-                    format!("is \"{name}\", the name of all nodes without a class; choose another one");
-                self.wrong(&key, message);
+            if let Some(why) = wrong_class(name) {
+                self.wrong(&key, why);
             } else if before.iter().any(|other| other.name == *name) {
                 self.wrong(&key, format!("is \"{name}\", as that of another class; choose another one"));
             }

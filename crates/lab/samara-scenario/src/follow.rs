@@ -66,9 +66,53 @@ pub(crate) fn moved_sizes(scenario: &Scenario) -> Option<String> {
     followers(scenario).map(|(cause, values)| format!("{cause}: {values}"))
 }
 
+/// Other names of files, by the key and the name that a scenario has.
+pub type FileNames = BTreeMap<(&'static str, String), String>;
+
+/// Gives the files in the table of a scenario other names: in its sections, runs and axes of a sweep.
+fn rename(written: &mut toml::Table, names: &FileNames) {
+    for (section, value) in written.iter_mut() {
+        match (section.as_str(), value) {
+            ("run", toml::Value::Array(runs)) => {
+                let sets = runs.iter_mut().filter_map(|run| run.get_mut("set")?.as_table_mut());
+                sets.flatten().for_each(|(key, value)| rename_below(key, value, names));
+            }
+            ("sweep", value) => {
+                let axes = value.get_mut("axis").and_then(toml::Value::as_array_mut);
+                for axis in axes.into_iter().flatten() {
+                    let key = axis.get("key").and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+                    let values = axis.get_mut("values").and_then(toml::Value::as_array_mut);
+                    values.into_iter().flatten().for_each(|value| rename_below(&key, value, names));
+                }
+            }
+            (section, value) => rename_below(section, value, names),
+        }
+    }
+}
+
+fn rename_below(key: &str, value: &mut toml::Value, names: &FileNames) {
+    match value {
+        toml::Value::String(text) => {
+            // The key of a table of latencies stands for its `file`.
+            let is_key = |own: &str| key == own || key.strip_suffix(".file") == Some(own);
+            let found = names.iter().find(|((own, name), _)| is_key(own) && name == text);
+            if let Some((_, new)) = found {
+                text.clone_from(new);
+            }
+        }
+        toml::Value::Table(table) => {
+            for (name, value) in table.iter_mut() {
+                rename_below(&format!("{key}.{name}"), value, names);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Renders a scenario as TOML without keys that have no effect. Defaults of keys that the files of its
-/// points replace are omitted, so that the text can be read again.
-pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, String> {
+/// points replace are omitted, so that the text can be read again. Files have other names where `names`
+/// has one.
+pub(crate) fn written(scenario: &Scenario, points: &[Point], names: &FileNames) -> Result<String, String> {
     let files: BTreeSet<&str> =
         points.iter().flat_map(|point| point.scenario.files()).map(|(key, _)| key).collect();
     let mut written = scenario.to_toml()?;
@@ -92,6 +136,7 @@ pub(crate) fn written(scenario: &Scenario, points: &[Point]) -> Result<String, S
         remove(&mut written, "network.latency");
     }
     write_links(&mut written, points);
+    rename(&mut written, names);
     text(written, scenario, points).map_err(|error| error.to_string())
 }
 

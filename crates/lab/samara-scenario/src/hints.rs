@@ -22,7 +22,6 @@ const REMEDIES: &[Remedy] = &[
         "add the time since the start of the run, such as at = \"10 s\" (docs/guides/faults.md)",
     ),
     ("fault.", "missing key `factor`", "a slow node needs one, such as factor = 0.1"),
-    ("network.class.", "missing key `share`", "add one, such as share = \"20 %\""),
     ("topics", "unknown key", OF_NODE),
     ("identity", "unknown key", OF_NODE),
     ("control", "unknown key", OF_NODE),

@@ -13,13 +13,7 @@ const REPLACED: [(&str, &[&str]); 2] = [
     ("network.latency_file", &["network.latency", "network.regions.latency"]),
     (
         "network.nodes_file",
-        &[
-            "network.class",
-            "network.bandwidth",
-            "network.uplink",
-            "network.downlink",
-            "network.validation_time",
-        ],
+        &["network.bandwidth", "network.uplink", "network.downlink", "network.validation_time"],
     ),
 ];
 

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use check::{Checks, OTHER_NODES, keep_one};
+pub use follow::FileNames;
 pub use load::{
     Change, Loaded, Origin, Overrides, POINTS_MAX, Point, TEXT_BYTES_MAX, check_text, load, load_source,
     load_with,

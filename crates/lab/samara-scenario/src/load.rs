@@ -11,7 +11,7 @@ use samara_document::keys::{GridAxis, is_within, parse_value, plain, unset_key};
 use samara_document::{Inputs, Mismatch, Problem, ScenarioError, closest, file, line_of, text};
 use samara_engine::outbox::Policies;
 
-use crate::follow::{limit_links, moved_sizes, written};
+use crate::follow::{FileNames, limit_links, moved_sizes, written};
 use crate::layers::{Layer, is_replaced, merge};
 use crate::resolve::resolve;
 use crate::schema::Forms;
@@ -346,10 +346,17 @@ impl Loaded {
     /// # Errors
     /// A value is outside of the range of TOML.
     pub fn write(&mut self) -> Result<(), ScenarioError> {
-        self.text = written(&self.scenario, &self.points).map_err(|error| {
-            ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}"))
-        })?;
+        self.text = self.text_with(&FileNames::new())?;
         Ok(())
+    }
+
+    /// Renders the text with other names of files.
+    ///
+    /// # Errors
+    /// A value is outside of the range of TOML.
+    pub fn text_with(&self, names: &FileNames) -> Result<String, ScenarioError> {
+        written(&self.scenario, &self.points, names)
+            .map_err(|error| ScenarioError::one(&self.source, format!("cannot be written as TOML: {error}")))
     }
 
     /// The files that the points need, each once, as pairs of key and name.

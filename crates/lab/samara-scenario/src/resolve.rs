@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use samara_document::keys::get;
 use samara_document::{
-    HostTable, Inputs, LatencyOf, LatencyTable, PREFIX, Placed, Problem, RegionWeights, Regions, host_names,
-    listed_regions, topology, unused_attributes,
+    HostClass, HostTable, Inputs, LatencyOf, LatencyTable, PREFIX, Placed, Problem, RegionWeights, Regions,
+    host_names, listed_regions, topology, unused_attributes,
 };
 use samara_engine::units::Span;
 use samara_sim::{Latency, Losses, PairLatencies};
 
 use crate::Scenario;
-use crate::check::{REGIONS_MAX, keep_one, wrong_nodes};
+use crate::check::{REGIONS_MAX, keep_one, wrong_class, wrong_nodes};
 use crate::layers::{BOTH_RATES, RATES, replaced};
 
 impl Scenario {
@@ -108,12 +108,11 @@ impl Work<'_> {
 
     fn conflicts(&mut self) -> Result<(), Wrong> {
         for (file, replaced) in replaced(self.scenario.family()) {
-            // For rates of hosts it depends on the columns of the file: see `hosts`.
-            let always = |key: &&&str| file != "network.nodes_file" || **key == "network.class";
-            if !self.is_given(file) {
+            // For the keys of hosts it depends on the columns of the file: see `hosts`.
+            if file == "network.nodes_file" || !self.is_given(file) {
                 continue;
             }
-            for key in replaced.iter().filter(always) {
+            for key in replaced {
                 if self.is_given(key) {
                     self.wrong(key, format!("is replaced by {file}; {}", keep_one(key, file)));
                 }
@@ -160,7 +159,10 @@ impl Work<'_> {
 
     /// Reads the file of hosts, and sets the number of hosts.
     fn hosts(&mut self) -> Result<Option<Arc<HostTable>>, Wrong> {
-        let Some(file) = self.scenario.network.nodes_file.clone() else { return Ok(None) };
+        let Some(file) = self.scenario.network.nodes_file.clone() else {
+            self.classes(None);
+            return if self.problems.is_empty() { Ok(None) } else { Err(Wrong) };
+        };
         let key = "network.nodes_file";
         let table = self.at(key, HostTable::read(&file, self.inputs))?;
         let columns = [
@@ -179,9 +181,62 @@ impl Work<'_> {
                     );
                 }
             }
+            for (i, class) in self.scenario.network.classes.clone().iter().enumerate() {
+                let is_set = match column {
+                    "uplink" => class.uplink.is_some(),
+                    "downlink" => class.downlink.is_some(),
+                    _ => class.validation_time.is_some(),
+                };
+                if is_set {
+                    self.wrong(
+                        &format!("network.class.{i}.{column}"),
+                        format!("{file} has a column {column}, which replaces it; remove one of them"),
+                    );
+                }
+            }
         }
+        self.classes(Some((&file, &table)));
         self.count(key, &file, table.count)?;
         if self.problems.is_empty() { Ok(Some(table)) } else { Err(Wrong) }
+    }
+
+    /// Checks that each class has its hosts either from its share or from the file of hosts, and adds
+    /// the classes that only the file has.
+    fn classes(&mut self, hosts: Option<(&str, &HostTable)>) {
+        let own = self.scenario.network.classes.clone();
+        let Some((file, table)) = hosts.filter(|(_, table)| table.class.is_some()) else {
+            for i in (0..own.len()).filter(|i| own[*i].share.is_none()) {
+                let message = "missing key `share`; add one, such as share = \"20 %\", or a column class in network.nodes_file";
+                self.wrong(&format!("network.class.{i}"), message);
+            }
+            return;
+        };
+        for (i, class) in own.iter().enumerate() {
+            if class.share.is_some() {
+                let message = format!(
+                    "{file} has a column class, which gives the class of each node; remove one of them (--set network.class= removes \
+                     all classes here)"
+                );
+                self.wrong(&format!("network.class.{i}.share"), message);
+            } else if !table.classes.contains(&class.name) {
+                let known = table.classes.join(", ");
+                let message =
+                    format!("is \"{}\", which is no class of {file}; its classes are {known}", class.name);
+                self.wrong(&format!("network.class.{i}.name"), message);
+            }
+        }
+        if self.is_given("network.classes_from") {
+            let message =
+                format!("{file} has a column class, which gives the class of each node; remove one of them");
+            self.wrong("network.classes_from", message);
+        }
+        let of_file = table.classes.iter().filter(|name| own.iter().all(|class| class.name != **name));
+        for name in of_file {
+            if let Some(why) = wrong_class(name) {
+                self.wrong("network.nodes_file", format!("{file}: a class {why}"));
+            }
+            self.scenario.network.classes.push(HostClass { name: name.clone(), ..HostClass::default() });
+        }
     }
 
     /// Sets the number of hosts by a file, or checks that the given number is the same.

@@ -6,6 +6,7 @@
 
 mod errors;
 mod loaded;
+mod opened;
 mod outcome;
 mod policy;
 mod progress;
@@ -47,7 +48,9 @@ mod _samara {
     #[pymodule_export]
     use super::loaded::{Loaded, check, load};
     #[pymodule_export]
-    use super::outcome::{Compared, Outcome, open_results};
+    use super::opened::{Opened, open};
+    #[pymodule_export]
+    use super::outcome::{Compared, Outcome, compare_results, open_results};
     #[pymodule_export]
     use super::policy::PendingCopy;
     #[pymodule_export]

@@ -12,7 +12,7 @@ use samara_document::keys::parse_value;
 use samara_engine::outbox::Policies;
 use samara_lab::network;
 use samara_lab::report;
-use samara_lab::results::{Findings, ResultsDirectory, Rows, Used, column};
+use samara_lab::results::{Findings, Origin as Made, ResultsDirectory, Rows, Used, column};
 use samara_lab::sweep::Curve;
 use samara_scenario::{
     Loaded as Scenario, Origin, Overrides, Point, RunSpec, check_text, load_source, load_with,
@@ -102,6 +102,13 @@ fn variant(mut texts: BTreeMap<String, String>) -> PyResult<RunSpec> {
     Ok(RunSpec { label: take("label"), description: take("description"), series: take("series"), name, set })
 }
 
+impl Loaded {
+    /// The scenario of a result that exists.
+    pub(crate) fn of(scenario: Arc<Scenario>) -> Self {
+        Self { scenario, failure: Arc::default(), is_shared: false }
+    }
+}
+
 #[pymethods]
 impl Loaded {
     /// The scenario with its overrides, as TOML.
@@ -161,12 +168,13 @@ impl Loaded {
     /// `progress` is called several times a second with a list of names and shares. `tables` names
     /// the tables to keep in memory, all by default, except those with more than `rows_max` rows.
     /// Only if it names `paths`, deliveries are explained.
-    /// `out` is a results directory.
-    #[pyo3(signature = (*, threads = None, progress = None, tables = None, rows_max = 50_000_000, out = None, force = false))]
+    /// `out` is a results directory. `command` is that of the process, for the origin of the result.
+    #[pyo3(signature = (*, command, threads = None, progress = None, tables = None, rows_max = 50_000_000, out = None, force = false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
     fn run(
         &self,
         py: Python<'_>,
+        command: String,
         threads: Option<usize>,
         progress: Option<Py<PyAny>>,
         tables: Option<Vec<String>>,
@@ -191,7 +199,9 @@ impl Loaded {
         let observer = Observer::new(&loaded, &keep, directory.as_ref());
         let (results, tables) =
             progress::run(py, &loaded, observer, threads, &self.failure, progress.as_ref())?;
-        let mut findings = Findings::of(&loaded, results, Used::since(start)).map_err(RunError::new_err)?;
+        let origin = Some(Made::now(command, env!("SAMARA_COMMIT")));
+        let used = Used { origin, ..Used::since(start) };
+        let mut findings = Findings::of(&loaded, results, used).map_err(RunError::new_err)?;
         let page = py.detach(|| report::page(&loaded, &findings));
         findings.summary.headline.take(&page, findings.is_complete);
         if let Some(directory) = &directory {

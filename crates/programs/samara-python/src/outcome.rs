@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::errors::{self, Error, FigureError, TableError};
 use crate::loaded::here;
+use crate::opened::Opened;
 use crate::table::{Kept, Labels, Table, Tables};
 
 /// The results of all runs of a scenario.
@@ -78,15 +79,56 @@ impl Outcome {
             }
         }
     }
+}
 
-    fn is_chosen(point: &Point, run: Option<&str>, seed: Option<u64>) -> bool {
-        run.is_none_or(|run| run == point.run) && seed.is_none_or(|seed| seed == point.seed)
+pub(crate) fn is_chosen(point: &Point, run: Option<&str>, seed: Option<u64>) -> bool {
+    run.is_none_or(|run| run == point.run) && seed.is_none_or(|seed| seed == point.seed)
+}
+
+/// The error of a table for runs that do not exist.
+pub(crate) fn no_run(name: &str, points: &[Point]) -> PyErr {
+    let runs: Vec<String> = points.iter().map(|p| format!("{}, seed {}", p.name(), p.seed)).collect();
+    TableError::new_err(format!("{name}: there is no such run; the runs are {}", runs.join("; ")))
+}
+
+/// The error of a figure that does not exist.
+pub(crate) fn no_figure(name: &str, names: &[String]) -> PyErr {
+    FigureError::new_err(format!("{name}: there is no such figure; the figures are {}", names.join(", ")))
+}
+
+/// A curve: its metric, its table, and the name and the SVG of its figure.
+#[derive(IntoPyObject)]
+pub(crate) struct CurveParts(String, Table, String, String);
+
+impl CurveParts {
+    pub(crate) fn of(py: Python<'_>, curve: Curve) -> PyResult<Self> {
+        let svg = py.detach(|| curve.figure.svg());
+        Ok(Self(curve.metric, Table::of("curve", curve.table.columns.iter())?, curve.figure.name, svg))
     }
+}
+
+/// Returns a table with a row for each record and class of nodes.
+pub(crate) fn by_class(source: &str, records: Vec<PointRecord>) -> PyResult<Table> {
+    let of_run = |record: PointRecord| {
+        let classes = record.metrics.get(BY_CLASS).and_then(Value::as_object).cloned();
+        classes.into_iter().flatten().map(move |(class, metrics)| {
+            let mut parameters = record.parameters.clone();
+            parameters.insert("class".to_owned(), class.into());
+            PointRecord { parameters, metrics, ..record.clone() }
+        })
+    };
+    let records: Vec<PointRecord> = records.into_iter().flat_map(of_run).collect();
+    if records.is_empty() {
+        return Err(TableError::new_err(format!(
+            "by_class: {source} has no classes of nodes; a section [[network.class]] with name and share adds one, or a column class in network.nodes_file"
+        )));
+    }
+    metrics_table("by_class", &records)
 }
 
 /// Returns a table with a row for each record. The resources of single runs are unknown, and the runs
 /// have no ids.
-fn metrics_table(name: &str, records: &[PointRecord]) -> PyResult<Table> {
+pub(crate) fn metrics_table(name: &str, records: &[PointRecord]) -> PyResult<Table> {
     let unknown = ["point", "wall_s", "cpu_s", "peak_rss_bytes"];
     let table = points_table(records).map_err(errors::table)?;
     Table::of(name, table.columns.iter().filter(|(column, _)| !unknown.contains(&column.as_str())))
@@ -131,16 +173,11 @@ impl Outcome {
     fn table(&self, name: &str, run: Option<&str>, seed: Option<u64>) -> PyResult<Table> {
         let labels = Labels::of(&self.loaded.points);
         let points = self.loaded.points.iter().enumerate();
-        let chosen = points.filter(|(_, point)| Self::is_chosen(point, run, seed));
+        let chosen = points.filter(|(_, point)| is_chosen(point, run, seed));
         let label = |(at, _): (usize, &Point)| labels.label(at, self.kept(at, name)?).map_err(errors::table);
         let batches = chosen.map(label).collect::<PyResult<Vec<_>>>()?;
         if batches.is_empty() {
-            let runs: Vec<String> =
-                self.loaded.points.iter().map(|p| format!("{}, seed {}", p.name(), p.seed)).collect();
-            return Err(TableError::new_err(format!(
-                "{name}: there is no such run; the runs are {}",
-                runs.join("; ")
-            )));
+            return Err(no_run(name, &self.loaded.points));
         }
         Table::new(name, batches)
     }
@@ -152,32 +189,14 @@ impl Outcome {
 
     /// Returns a table with a row for each run and class of nodes, and a column for each metric.
     fn by_class(&self) -> PyResult<Table> {
-        let of_run = |record: PointRecord| {
-            let classes = record.metrics.get(BY_CLASS).and_then(Value::as_object).cloned();
-            classes.into_iter().flatten().map(move |(class, metrics)| {
-                let mut parameters = record.parameters.clone();
-                parameters.insert("class".to_owned(), class.into());
-                PointRecord { parameters, metrics, ..record.clone() }
-            })
-        };
-        let records: Vec<PointRecord> = self.records().into_iter().flat_map(of_run).collect();
-        if records.is_empty() {
-            return Err(TableError::new_err(format!(
-                "by_class: {} has no classes of nodes; a section [[network.class]] with name and share adds one",
-                self.loaded.source
-            )));
-        }
-        metrics_table("by_class", &records)
+        by_class(&self.loaded.source, self.records())
     }
 
-    /// Returns a metric over the sweep: its path, a table of means over seeds, and the name and the SVG
-    /// of its figure.
+    /// Returns a metric over the sweep, or of the runs.
     #[pyo3(signature = (metric = None))]
-    fn curve(&self, py: Python<'_>, metric: Option<&str>) -> PyResult<(String, Table, String, String)> {
-        let curve = py.detach(|| Curve::of(&self.loaded, &self.findings, metric));
-        let curve = curve.map_err(PyValueError::new_err)?;
-        let svg = py.detach(|| curve.figure.svg());
-        Ok((curve.metric, Table::of("curve", curve.table.columns.iter())?, curve.figure.name, svg))
+    fn curve(&self, py: Python<'_>, metric: Option<&str>) -> PyResult<CurveParts> {
+        let curve = py.detach(|| Curve::of(&self.loaded, self.records(), metric));
+        CurveParts::of(py, curve.map_err(PyValueError::new_err)?)
     }
 
     /// The names of the figures.
@@ -191,12 +210,7 @@ impl Outcome {
         let figures = py.detach(|| self.page.figures());
         let names: Vec<String> = figures.iter().map(|(name, _)| name.clone()).collect();
         let found = figures.into_iter().find(|(other, _)| other == name).map(|(_, svg)| svg);
-        found.ok_or_else(|| {
-            FigureError::new_err(format!(
-                "{name}: there is no such figure; the figures are {}",
-                names.join(", ")
-            ))
-        })
+        found.ok_or_else(|| no_figure(name, &names))
     }
 
     /// Converts an SVG figure to PNG.
@@ -208,30 +222,6 @@ impl Outcome {
     /// Returns the report as one HTML file.
     fn html(&self, py: Python<'_>) -> String {
         py.detach(|| self.page.html())
-    }
-
-    /// Compares these results with others in memory.
-    fn compare(
-        &self,
-        py: Python<'_>,
-        other: &Self,
-        names: (String, String),
-        pairs: Vec<String>,
-    ) -> PyResult<Compared> {
-        let (a, b) = (self.saved(&names.0), other.saved(&names.1));
-        py.detach(|| Compared::new(a, b, &pairs))
-    }
-
-    /// Compares these results with a results directory.
-    fn compare_directory(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        path: PathBuf,
-        pairs: Vec<String>,
-    ) -> PyResult<Compared> {
-        let a = self.saved(name);
-        py.detach(|| Compared::new(a, Saved::open(&path).map_err(errors::directory)?, &pairs))
     }
 
     /// Writes a results directory as the command line does.
@@ -273,6 +263,39 @@ impl Compared {
         }
         Ok(crossed)
     }
+}
+
+/// A result in memory, or one in a directory.
+#[derive(FromPyObject)]
+pub(crate) enum AnyResult<'py> {
+    Memory(PyRef<'py, Outcome>),
+    Directory(PyRef<'py, Opened>),
+    /// The path of a directory.
+    Path(PathBuf),
+}
+
+impl AnyResult<'_> {
+    /// Returns the result under a name. A path is its own name.
+    fn saved(&self, name: &str) -> PyResult<Saved> {
+        match self {
+            Self::Memory(result) => Ok(result.saved(name)),
+            Self::Directory(result) => result.saved(name),
+            Self::Path(path) => Saved::open(path).map_err(errors::directory),
+        }
+    }
+}
+
+/// Compares two results, with their names.
+#[pyfunction]
+pub(crate) fn compare_results(
+    py: Python<'_>,
+    a: AnyResult<'_>,
+    b: AnyResult<'_>,
+    names: (String, String),
+    pairs: Vec<String>,
+) -> PyResult<Compared> {
+    let (a, b) = (a.saved(&names.0)?, b.saved(&names.1)?);
+    py.detach(|| Compared::new(a, b, &pairs))
 }
 
 /// Compares two results directories.

@@ -293,9 +293,9 @@ pub(crate) struct ExplainOptions {
     /// Show the paths of the slowest deliveries.
     #[arg(long, value_name = "COUNT", default_value_t = 3, conflicts_with_all = ["node", "message"])]
     pub(crate) slowest: usize,
-    /// Show all paths to this node.
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) node: Option<u32>,
+    /// Show all paths to this node, by its name or, if the scenario names no nodes, its number.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
     /// Show all paths of this message: the number of its item in the table of paths.
     #[arg(long, value_name = "NUMBER", conflicts_with = "node")]
     pub(crate) message: Option<u64>,

@@ -348,10 +348,11 @@ fn explained(options: &ExplainOptions) -> Result<ExitCode, String> {
     }
     let runs = SavedPaths::read(&options.results, options.run.as_deref())?;
     let of_item = || options.message.map_or(Shown::Slowest(options.slowest), Shown::Item);
-    let shown = options.node.map_or_else(of_item, Shown::Node);
+    let shown = options.node.clone().map_or_else(of_item, Shown::Node);
+    let at = |error: String| format!("{}: {error}", options.results.display());
     match options.format {
-        Format::Table => print(&terminal::fitted_inside(&explain::show(&runs, shown))),
-        Format::Json => print_json(&explain::json(&runs, shown)),
+        Format::Table => print(&terminal::fitted_inside(&explain::show(&runs, &shown).map_err(at)?)),
+        Format::Json => print_json(&explain::json(&runs, &shown).map_err(at)?),
     }
 }
 

@@ -1,9 +1,8 @@
 //! The origin of results: the command, the build, the time and the machine.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use samara_lab::results::{Origin, machine};
+use samara_lab::results::Origin;
 
 use crate::args::quoted;
 
@@ -14,10 +13,6 @@ pub(crate) fn origin() -> Origin {
         let name = Path::new(&*program).file_name().map(|name| name.to_string_lossy().into_owned());
         *program = name.unwrap_or_else(crate::program);
     }
-    Origin {
-        command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
-        commit: env!("SAMARA_COMMIT").to_owned(),
-        finished_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        machine: machine(),
-    }
+    let command = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    Origin::now(command, env!("SAMARA_COMMIT"))
 }

@@ -414,6 +414,31 @@ fn notes_list_unused_data() {
     );
 }
 
+/// Links and their latencies in one file.
+#[test]
+fn one_table_has_links_and_latencies() {
+    let links = "source,target,latency_ms,colour\na,b,10,red\nb,c,10,blue\n";
+    let of = |spec: &str| {
+        scenario(&format!("latency_file = {{ file = \"links\", kind = \"one-way\"{spec} }}"), MESSAGES, "")
+            .replace("degree = 6", "kind = \"file\"\nfile = \"links\"")
+    };
+    let inputs = || Inputs::default().with("links", links);
+    let missing = error(&of(""), inputs());
+    assert!(
+        missing.contains("has no latency from a to c") && missing.contains("paths = \"undirected\""),
+        "{missing}"
+    );
+    let loaded = load(&of(", paths = \"undirected\""), inputs());
+    assert_eq!(loaded.notes, ["links: further columns have no effect: colour"], "latency_ms has one");
+    let hosts = network::hosts(&loaded.points[0].scenario, &loaded.inputs, 3, 1).expect("hosts");
+    let samara_sim::Latency::Pairs(latencies) = &hosts.latency else { panic!("pairs") };
+    assert_eq!(latencies.get(0, 2).as_millis(), 20);
+    let apart = "source,target,latency_ms\na,b,10\n";
+    let unreached =
+        error(&of(", paths = \"undirected\""), inputs().with("links", apart.to_owned() + "c,d,5\n"));
+    assert!(!unreached.contains("paths = \"undirected\""), "{unreached}");
+}
+
 #[test]
 fn losses_of_pairs_reach_the_simulator() {
     let spec = "latency_file = { file = \"pairs\", kind = \"one-way\", unit = \"ms\", paths = \"undirected\", loss = \"lost\" }";

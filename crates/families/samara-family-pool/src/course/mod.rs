@@ -22,7 +22,7 @@ use crate::section::Transactions;
 use samara_document::topology::Graph;
 use samara_lab::brief::no_such;
 use samara_lab::experiment::{Commands, Experiment, FramesCodec, Plan, Problem, ProtocolOf, Step, World};
-use samara_lab::explain::{ContentsOf, Delivered};
+use samara_lab::explain::{ContentsOf, Delivered, MainTime};
 use samara_lab::network::Hosts;
 use samara_lab::run::{Progress, QUIET_NANOS, RunError, since};
 use samara_scenario::Point;
@@ -327,6 +327,10 @@ impl Experiment for Pooling {
         let uptime = world::uptime(scenario, plan.seed);
         let measured = TransactionsMeasured::new(network.point, network.hosts.clone(), network.graph, uptime);
         Ok(Self::new(world::Pools::plan(plan, &workload), workload, measured))
+    }
+
+    fn main_time(&self) -> MainTime {
+        MainTime { item: "transaction", ..MainTime::default() }
     }
 
     fn hosts(&self) -> NodeFactory<Node> {

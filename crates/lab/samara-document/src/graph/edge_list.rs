@@ -55,11 +55,10 @@ pub(super) fn read(file: &str, text: &str) -> Result<GraphFile, String> {
     graph.is_table = is_table;
     if !others.is_empty() {
         let names = listed(others.iter().map(String::as_str));
-        graph.notes.push(format!("{file}: columns beside those of the two nodes have no effect: {names}"));
+        graph.beside = Some(format!("{file}: columns beside those of the two nodes have no effect: {names}"));
     } else if with_data > 0 {
-        graph
-            .notes
-            .push(format!("{file}: values after the two nodes of a line have no effect ({with_data} lines)"));
+        graph.beside =
+            Some(format!("{file}: values after the two nodes of a line have no effect ({with_data} lines)"));
     }
     Ok(graph)
 }

@@ -33,6 +33,9 @@ pub struct GraphFile {
     pub is_table: bool,
     /// Reports of content that the reader omitted or merged.
     pub notes: Vec<String>,
+    /// A report of values beside the nodes of edges, which no link uses. Latencies may use them if they
+    /// come from the same file.
+    pub beside: Option<String>,
     /// Attributes by node; empty for edge lists.
     pub(crate) nodes: Vec<Attributes>,
     /// All edges of the file with their attributes; empty for edge lists.

@@ -178,7 +178,7 @@ impl LatencyTable {
             return Ok(Arc::clone(&self.nanos));
         }
         let pairs = rows.iter().flat_map(|from| rows.iter().map(move |to| (*from, *to)));
-        let nanos = |(from, to)| if from == to { Ok(0) } else { self.latency(from, to, spec.others) };
+        let nanos = |(from, to)| if from == to { Ok(0) } else { self.latency(from, to, spec) };
         pairs.map(nanos).collect()
     }
 
@@ -209,7 +209,7 @@ impl LatencyTable {
                     self.name(from)
                 ));
             }
-            self.latency(from, to, spec.others).map(|nanos| Span::from_nanos(u64::from(nanos)))
+            self.latency(from, to, spec).map(|nanos| Span::from_nanos(u64::from(nanos)))
         };
         rows.iter().map(|from| rows.iter().map(|to| one(*from, *to)).collect()).collect()
     }
@@ -221,9 +221,9 @@ impl LatencyTable {
         (!self.losses.is_empty()).then(|| pairs.map(|(from, to)| self.loss(from, to)).collect())
     }
 
-    fn latency(&self, from: usize, to: usize, others: Option<Span>) -> Result<u32, String> {
+    fn latency(&self, from: usize, to: usize, spec: &LatencyFile) -> Result<u32, String> {
         let pair = || format!("from {} to {}", self.name(from), self.name(to));
-        match (self.get(from, to), others) {
+        match (self.get(from, to), spec.others) {
             (Some(0), _) => Err(format!(
                 "{}: the latency {} is 0; expected more than 0 between different nodes",
                 self.file,
@@ -234,11 +234,17 @@ impl LatencyTable {
                 .map(Option::unwrap_or_default)
                 .map_err(|why| format!("others in network.latency_file is {why}")),
             (None, None) => Err(format!(
-                "{}: has no latency {} ({} of {} pairs are absent, empty or negative); set one with others = \"100 ms\" in network.latency_file",
+                "{}: has no latency {} ({} of {} pairs are absent, empty or negative); set one with others = \"100 ms\" in \
+                 network.latency_file{}",
                 self.file,
                 pair(),
                 self.pairs().filter(|nanos| *nanos == MISSING).count(),
-                self.size * self.size.saturating_sub(1)
+                self.size * self.size.saturating_sub(1),
+                match spec.paths {
+                    Paths::None =>
+                        ", or sum those along the shortest path of pairs with paths = \"undirected\"",
+                    Paths::Undirected | Paths::Directed => "; no path of pairs leads there",
+                }
             )),
         }
     }

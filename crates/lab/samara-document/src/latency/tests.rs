@@ -137,7 +137,8 @@ fn missing_pairs_are_reported_or_get_a_default() {
     let error = table.between_hosts(&[0, 1, 2], &spec()).expect_err("some are missing");
     assert_eq!(
         error,
-        "l: has no latency from 0 to 2 (4 of 6 pairs are absent, empty or negative); set one with others = \"100 ms\" in network.latency_file"
+        "l: has no latency from 0 to 2 (4 of 6 pairs are absent, empty or negative); set one with others = \"100 ms\" in \
+         network.latency_file, or sum those along the shortest path of pairs with paths = \"undirected\""
     );
     let spec = LatencyFile { others: Some(Span::from_millis(100)), ..spec() };
     let pairs = table.between_hosts(&[0, 1, 2], &spec).expect("all latencies");

@@ -122,14 +122,21 @@ pub struct Delivered {
 pub struct MainTime {
     /// In words, such as "a delivery".
     pub name: &'static str,
+    /// What is delivered, such as "message".
+    pub item: &'static str,
     /// In milliseconds; empty if the family has no bound.
     pub bound_ms: Vec<(Cause, f64)>,
 }
 
 impl Default for MainTime {
     fn default() -> Self {
-        Self { name: "a delivery", bound_ms: Vec::new() }
+        Self { name: "a delivery", item: "item", bound_ms: Vec::new() }
     }
+}
+
+/// Returns the plural of what is delivered.
+pub(crate) fn plural_of(item: &str) -> String {
+    format!("{item}{}", if item.ends_with("ch") { "es" } else { "s" })
 }
 
 /// The path of a delivery.
@@ -168,6 +175,8 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Means {
     pub deliveries: u64,
+    /// What is delivered, such as "message": the meaning of numbers in the column `item`.
+    pub item: &'static str,
     /// One of this many items is explained.
     pub every: u64,
     /// The mean time by cause, over the deliveries that end the time of the main metric.
@@ -248,6 +257,7 @@ impl Explained {
         };
         Means {
             deliveries: self.rows.iter().filter(|row| row.is_delivery).count() as u64,
+            item: self.main.item,
             every: self.every,
             by_cause_ms: map(&parts, 1.0),
             shares: map(&parts, mean_ms.max(1e-9)),

@@ -18,8 +18,12 @@ pub struct SavedPaths {
     pub run: String,
     /// The parameters that distinguish it.
     pub parameters: Map<String, Value>,
+    /// What is delivered, such as "message".
+    pub item: String,
     /// One of this many items is explained.
     pub every: u64,
+    /// The names of the nodes, by number; empty if their names are numbers.
+    pub names: Vec<String>,
     pub rows: Vec<PathRow>,
 }
 
@@ -34,11 +38,30 @@ struct RunFile {
 
 #[derive(Deserialize)]
 struct MeansFile {
+    #[serde(default = "any_item")]
+    item: String,
     every: u64,
     causes: Vec<String>,
 }
 
+fn any_item() -> String {
+    "item".to_owned()
+}
+
 impl SavedPaths {
+    /// Returns the name of a node.
+    pub fn node(&self, number: u32) -> String {
+        self.names.get(number as usize).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    /// Returns the number of a node by its name. Without names, these are the numbers.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        if self.names.is_empty() {
+            return name.parse().ok();
+        }
+        self.names.iter().position(|own| own == name).map(|number| number as u32)
+    }
+
     /// Reads the paths of all runs of a results directory, or of those with this name.
     pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
         let paths = run_directories(directory).map_err(|error| {
@@ -58,7 +81,9 @@ impl SavedPaths {
             reason = reason.or(one.absent.get(PATHS).cloned());
             if let Some(means) = &one.explained {
                 let rows = rows(&path.join(PATHS).with_extension("parquet"), means)?;
-                found.push(Self { run: one.name, parameters: one.parameters, every: means.every, rows });
+                let names = names_of_nodes(&path.join("nodes.parquet"))?;
+                let (item, every) = (means.item.clone(), means.every);
+                found.push(Self { run: one.name, parameters: one.parameters, item, every, names, rows });
             }
         }
         names.dedup();
@@ -73,6 +98,18 @@ impl SavedPaths {
             _ => Ok(found),
         }
     }
+}
+
+/// Reads the names of nodes. There are none if the table is missing, or only has regions.
+fn names_of_nodes(path: &Path) -> Result<Vec<String>, String> {
+    let mut all: Vec<Option<String>> = Vec::new();
+    if path.is_file() {
+        Rows::read(path, &["name"], |rows| {
+            all.extend(rows.cells::<String>("name")?.map(Option::<&String>::cloned));
+            Some(())
+        })?;
+    }
+    Ok(all.into_iter().collect::<Option<_>>().unwrap_or_default())
 }
 
 fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {

@@ -5,6 +5,7 @@ use samara_report::{Bar, Bars, Figure, Ink, Mark, Part, Row, Scale, Section, Tab
 use samara_sim::Cause;
 use serde_json::{Map, Value};
 
+use super::plural_of;
 use super::show::name;
 use crate::results::{Findings, Outcome};
 
@@ -89,7 +90,7 @@ pub fn section(findings: &Findings) -> Option<Section> {
         first.of
     );
     if first.every > 1 {
-        text += &format!(" One of {} items is in the sample.", first.every);
+        text += &format!(" One of {} {} is in the sample.", first.every, plural_of(first.item));
     }
     let has_bound = runs.iter().any(|run| !run.bound.is_empty());
     if has_bound {

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use samara_sim::{Cause, Compact, Parts};
 use serde_json::{Value, json};
 
-use super::{PathRow, SavedPaths};
+use super::{PathRow, SavedPaths, plural_of};
 
 /// The deliveries to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// This many of the slowest.
     Slowest(usize),
-    /// All at a node, the slowest first.
-    Node(u32),
+    /// All at a node, by its name or its number, the slowest first.
+    Node(String),
     /// All of an item, the slowest first.
     Item(u64),
 }
@@ -49,16 +49,18 @@ fn causes(rows: &[PathRow]) -> Vec<CauseRow> {
     causes
 }
 
-fn selected(rows: &[PathRow], shown: Shown) -> Vec<&PathRow> {
+fn selected<'a>(run: &'a SavedPaths, shown: &Shown) -> Vec<&'a PathRow> {
+    let node = if let Shown::Node(name) = shown { run.find(name) } else { None };
+    let rows = &run.rows;
     let is_shown = |row: &&PathRow| match shown {
         Shown::Slowest(_) => true,
-        Shown::Node(node) => row.node == node,
-        Shown::Item(item) => row.item == item,
+        Shown::Node(_) => Some(row.node) == node,
+        Shown::Item(item) => row.item == *item,
     };
     let mut selected: Vec<&PathRow> = rows.iter().filter(|row| row.is_delivery).filter(is_shown).collect();
     selected.sort_by_key(|row| (std::cmp::Reverse(row.nanos), row.node, row.item));
     if let Shown::Slowest(count) = shown {
-        selected.truncate(count);
+        selected.truncate(*count);
     }
     selected
 }
@@ -106,15 +108,30 @@ pub(super) fn name(cause: Cause) -> String {
 }
 
 /// Returns the explanation of all runs as text.
-pub fn show(runs: &[SavedPaths], shown: Shown) -> String {
-    runs.iter().map(|run| text(run, shown)).collect::<Vec<_>>().join("\n")
+///
+/// # Errors
+/// No run has the node.
+pub fn show(runs: &[SavedPaths], shown: &Shown) -> Result<String, String> {
+    has_node(runs, shown)?;
+    Ok(runs.iter().map(|run| text(run, shown)).collect::<Vec<_>>().join("\n"))
 }
 
-fn text(run: &SavedPaths, shown: Shown) -> String {
+fn has_node(runs: &[SavedPaths], shown: &Shown) -> Result<(), String> {
+    let Shown::Node(name) = shown else { return Ok(()) };
+    if runs.iter().any(|run| run.find(name).is_some()) {
+        return Ok(());
+    }
+    let names = runs.iter().flat_map(|run| &run.names).map(String::as_str);
+    let meant = samara_document::closest(name, names);
+    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    Err(format!("there is no node \"{name}\"{hint}"))
+}
+
+fn text(run: &SavedPaths, shown: &Shown) -> String {
     let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
     let sample = match run.every {
         1 => String::new(),
-        every => format!(", one of {every} items"),
+        every => format!(", one of {every} {}", plural_of(&run.item)),
     };
     let seed = run.parameters.get("seed").map(|seed| format!(", seed {seed}")).unwrap_or_default();
     let mut text = format!(
@@ -134,11 +151,12 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
         );
     }
     let by_place = ByPlace::of(&run.rows);
-    for row in selected(&run.rows, shown) {
+    for row in selected(run, shown) {
         text += &format!(
-            "\n  item {} at node {} after {:.1} ms: {}\n",
+            "\n  {} {} at node {} after {:.1} ms: {}\n",
+            run.item,
             row.item,
-            row.node,
+            run.node(row.node),
             row.nanos as f64 / 1e6,
             listed(&row.parts)
         );
@@ -146,8 +164,8 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
             text += &format!(
                 "    {:>10.1} ms  {} -> {}: {}\n",
                 hop.since_nanos as f64 / 1e6,
-                hop.from,
-                hop.node,
+                run.node(hop.from),
+                run.node(hop.node),
                 listed(&hop.hop)
             );
         }
@@ -155,7 +173,12 @@ fn text(run: &SavedPaths, shown: Shown) -> String {
     text
 }
 
-pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
+/// Returns the explanation of all runs as JSON. Nodes have their numbers, and `names` those of all nodes.
+///
+/// # Errors
+/// No run has the node.
+pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
+    has_node(runs, shown)?;
     let parts = |parts: &Compact| -> Value {
         parts
             .iter()
@@ -179,10 +202,11 @@ pub fn json(runs: &[SavedPaths], shown: Shown) -> Value {
             json!({"cause": row.cause.label(), "mean_ms": row.mean_ms, "share": row.share,
                    "first_of": row.first_of})
         };
-        json!({"run": run.run, "parameters": run.parameters, "every": run.every,
+        json!({"run": run.run, "parameters": run.parameters, "item_is": run.item, "every": run.every,
+               "names": run.names,
                "deliveries": run.rows.iter().filter(|row| row.is_delivery).count(),
                "causes": causes(&last).iter().map(cause).collect::<Vec<_>>(),
-               "paths": selected(&run.rows, shown).into_iter().map(path).collect::<Vec<_>>()})
+               "paths": selected(run, shown).into_iter().map(path).collect::<Vec<_>>()})
     };
-    json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()})
+    Ok(json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()}))
 }

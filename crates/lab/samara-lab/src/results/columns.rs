@@ -256,6 +256,26 @@ impl Rows {
         names().map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Reads a whole Parquet file: the rows of each of its groups.
+    ///
+    /// # Errors
+    /// It cannot be read, or has a column of a type that no table of Samara has.
+    pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
+        let names = || -> ParquetResult<Vec<String>> {
+            let file = SerializedFileReader::new(file::open(path)?)?;
+            let schema = file.metadata().file_metadata().schema_descr();
+            Ok(schema.columns().iter().map(|column| column.name().to_owned()).collect())
+        };
+        let names = names().map_err(|error| format!("{}: {error}", path.display()))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut all = Vec::new();
+        Self::read(path, &names, |rows| {
+            all.push(rows.clone());
+            Some(())
+        })?;
+        Ok(all)
+    }
+
     /// Reads columns of a Parquet file, one row group after the other.
     ///
     /// `take` returns `None` if a column has an unexpected type.

@@ -14,26 +14,25 @@ use std::sync::Arc;
 
 use samara_document::keys;
 use samara_scenario::{Loaded, Point};
-use serde::Serialize;
 use thiserror::Error;
 
 use super::columns::Rows;
 use super::{Measured, Outcome, Run, Summary, tables};
+use crate::files::inputs::{COPIES, INPUTS, Stored};
 use crate::files::{self, FileError, Kind, LOCK, Lock};
 
 const COMPLETE: &str = "complete";
 const UNFINISHED: &str = "unfinished";
 /// Maximum number of bytes in the name of a run's directory. The names of its live files are longer.
 const NAME_BYTES_MAX: usize = 200;
-/// The file that lists the scenario's input files with their digests.
-const INPUTS: &str = "inputs.json";
 /// The names of all entries of a result, with their kinds.
-const PARTS: [(&str, Kind); 11] = [
+const PARTS: [(&str, Kind); 12] = [
     (COMPLETE, Kind::File),
     (UNFINISHED, Kind::File),
     (LOCK, Kind::File),
     ("scenario.toml", Kind::File),
     (INPUTS, Kind::File),
+    (COPIES, Kind::Directory),
     ("summary.json", Kind::File),
     ("report.html", Kind::File),
     ("figures", Kind::Directory),
@@ -75,16 +74,6 @@ pub enum DirectoryError {
     File(#[from] FileError),
 }
 
-#[derive(Debug, Serialize)]
-struct InputFile {
-    /// The key of the scenario that names it.
-    key: &'static str,
-    /// The name in the scenario.
-    file: String,
-    /// SHA-256 of the stored bytes, in hexadecimal digits.
-    sha256: String,
-}
-
 /// A results directory that only this process is writing.
 #[derive(Debug)]
 pub struct ResultsDirectory {
@@ -119,12 +108,13 @@ impl ResultsDirectory {
         let lock = lock.ok_or_else(|| DirectoryError::Busy(path.to_path_buf()))?;
         // Another process may have finished a result since the first check.
         let old = parts(path, force)?;
+        let stored = Stored::read(loaded).map_err(DirectoryError::Input)?;
         mark_unfinished(path)?;
         let directory = Self { path: path.to_path_buf(), _lock: lock };
         directory.clear(old)?;
         files::create_dir_all(&path.join("figures"))?;
-        directory.text("scenario.toml", &loaded.text)?;
-        directory.inputs(loaded)?;
+        stored.write(path)?;
+        directory.text("scenario.toml", &stored.text)?;
         Ok(directory)
     }
 
@@ -136,21 +126,6 @@ impl ResultsDirectory {
             files::remove(&self.path.join(name))?;
         }
         Ok(())
-    }
-
-    /// Writes the list of the scenario's input files with their SHA-256, if it has any.
-    fn inputs(&self, loaded: &Loaded) -> Result<(), DirectoryError> {
-        let entry = |(key, file): (&'static str, String)| {
-            let sha256 = loaded.inputs.sha256(&file).map_err(DirectoryError::Input)?;
-            Ok(InputFile { key, file, sha256 })
-        };
-        let files: Vec<InputFile> =
-            loaded.files().into_iter().map(entry).collect::<Result<_, DirectoryError>>()?;
-        if files.is_empty() {
-            return Ok(());
-        }
-        let json = serde_json::to_string_pretty(&files).unwrap_or_default();
-        self.text(INPUTS, &(json + "\n"))
     }
 
     pub fn path(&self) -> &Path {

@@ -1,5 +1,7 @@
 //! The origin of a result: how, when and where a command made it.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,13 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Returns the origin of results that a command has just finished.
+    pub fn now(command: String, commit: &str) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let finished_unix_s = since.map_or(0, |since| since.as_secs());
+        Self { command, commit: commit.to_owned(), finished_unix_s, machine: machine() }
+    }
+
     pub fn lines(&self, version: &str) -> Vec<(String, String)> {
         let version = match self.commit.as_str() {
             "" => version.to_owned(),

@@ -172,7 +172,8 @@ impl Run {
 
 /// Returns true if hosts have the rates of the network, and not all those of a class or a file.
 fn has_common_rates(network: &Network) -> bool {
-    let shares: f64 = network.classes.iter().map(|class| class.share.fraction()).sum();
+    let of_class = network.classes.iter().filter(|class| class.uplink.is_some());
+    let shares: f64 = of_class.filter_map(|class| Some(class.share?.fraction())).sum();
     let all_have_a_class = shares > 1.0 - 1e-9 && network.classes_from.unwrap_or(0) == 0;
     network.nodes_file.is_none() && !all_have_a_class
 }

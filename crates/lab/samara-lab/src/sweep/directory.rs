@@ -5,9 +5,11 @@
 //! sweep.json      the version and the programs that ran it    summary.json    the same, and means over seeds
 //! points/         <id>.json and <id>.parquet of each point    report.html, figures/
 //! failures/       output of points that failed                complete        exists if nothing is missing
+//! inputs/         copies of the files of the scenario         inputs.json     their digests
 //! ```
 //!
-//! A point is finished when its `.json` exists: it is written last, and atomically.
+//! A point is finished when its `.json` exists: it is written last, and atomically. If the scenario has
+//! files, `points` has its text with their original names, which are part of the ids of points.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,6 +20,7 @@ use samara_scenario::Loaded;
 use serde::{Deserialize, Serialize};
 
 use super::{Planned, PointRecord, SweepSummary, VERSION, points_table};
+use crate::files::inputs::{COPIES, INPUTS, Stored};
 use crate::files::{self, At, FileError, Kind, LOCK, Lock};
 use crate::results::tables;
 
@@ -28,11 +31,13 @@ const POINTS: &str = "points";
 const FIGURES: &str = "figures";
 const FAILURES: &str = "failures";
 /// The entries that this module writes, with their kinds.
-const PARTS: [(&str, Kind); 10] = [
+const PARTS: [(&str, Kind); 12] = [
     (ABOUT, Kind::File),
     (COMPLETE, Kind::File),
     (SCENARIO, Kind::File),
     (LOCK, Kind::File),
+    (INPUTS, Kind::File),
+    (COPIES, Kind::Directory),
     ("sweep.parquet", Kind::File),
     ("summary.json", Kind::File),
     ("report.html", Kind::File),
@@ -127,7 +132,7 @@ impl SweepDirectory {
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
         if !strange.is_empty() && !force {
-            let (count, why) = (strange.len(), what_changed(&before.version, &path.join(SCENARIO), loaded));
+            let (count, why) = (strange.len(), what_changed(&before.version, &directory.scenario(), loaded));
             return Err(format!(
                 "{at}: {count} finished points do not belong to this sweep: {why}; choose another directory with --out, or remove them with --force"
             ));
@@ -160,7 +165,16 @@ impl SweepDirectory {
         self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())?;
         let _ = files::remove(&self.failures());
         files::create_dir_all(&self.failures())?;
-        self.write(SCENARIO, loaded.text.as_bytes())
+        let of_points = self.points().join(SCENARIO);
+        if files::kind(&of_points).is_some() {
+            files::remove(&of_points)?;
+        }
+        let stored = Stored::read(loaded)?;
+        stored.write(&self.path)?;
+        if stored.text != loaded.text {
+            files::write(&of_points, loaded.text.as_bytes())?;
+        }
+        self.write(SCENARIO, stored.text.as_bytes())
     }
 
     /// Returns the finished points of a plan, and the ids of points outside the plan.
@@ -201,7 +215,8 @@ impl SweepDirectory {
 
     /// Returns the path of the scenario from which points are run.
     pub fn scenario(&self) -> PathBuf {
-        self.path.join(SCENARIO)
+        let of_points = self.points().join(SCENARIO);
+        if files::kind(&of_points) == Some(Kind::File) { of_points } else { self.path.join(SCENARIO) }
     }
 
     pub fn points(&self) -> PathBuf {

@@ -25,6 +25,7 @@ use crate::results::{Column, Headline, Rows, Run, column, combined_digest, witho
 use crate::statistics::Spread;
 
 pub use directory::{Opened, SweepDirectory};
+pub(crate) use report::means;
 pub(crate) use report::plain;
 pub use report::{Curve, LACKS, page};
 

@@ -16,7 +16,7 @@ use crate::expect::ExpectationResult;
 use crate::family::{self, Deadline, Family};
 use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
-    Body, Grid, Made, Runs, by_class, expectations, first_figure, grouped, late_faults, unit_of,
+    Body, Grid, Made, Runs, by_class, expectations, files_of, first_figure, grouped, late_faults, unit_of,
     with_failures,
 };
 use crate::results::Findings;
@@ -71,6 +71,12 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         summary: Summary { sentences: report.findings(), table, ..Summary::default() },
         ..made.frame(loaded, checked)
     }
+}
+
+/// Returns a table of the headline metrics of finished runs, with intervals over seeds.
+pub(crate) fn means(loaded: &Loaded, records: &[PointRecord]) -> Table {
+    let summary = SweepSummary::new(loaded, records.to_vec(), Vec::new(), 0.0);
+    Report::new(loaded, &summary).table()
 }
 
 /// Returns the body of a report for a family without sections of its own: headline metrics, as for
@@ -371,9 +377,12 @@ impl<'a> Report<'a> {
 
 fn again(loaded: &Loaded, summary: &SweepSummary) -> Section {
     let text = format!(
-        "`samara sweep scenario.toml --out again` in the folder of this file, with Samara {}. Digest `{}`: the same scenario, seeds \
+        "`samara sweep scenario.toml --out again` in the folder of this file, with Samara {}. {}Digest `{}`: the same scenario, seeds \
          and version give the same digest, on any machine. It took {:.0} s of processor time.",
-        summary.version, summary.digest, summary.cpu_s
+        summary.version,
+        files_of(loaded),
+        summary.digest,
+        summary.cpu_s
     );
     Section::new("Reproduce this result", text, Part::Source(loaded.source.clone(), loaded.text.clone()))
 }

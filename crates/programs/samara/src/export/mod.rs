@@ -22,8 +22,8 @@ pub(crate) enum Export {
     /// GraphML also has rates, regions and classes of nodes, and the latency of each link.
     /// `network.topology.file`, `network.nodes_file` and `network.latency_file` read it.
     Graph(network::GraphOptions),
-    /// Export the nodes of a run as CSV for `network.nodes_file`: rates, regions and validation
-    /// times.
+    /// Export the nodes of a run as CSV for `network.nodes_file`: rates, validation times, regions and
+    /// classes.
     Nodes(network::OneRun),
     /// Export the one-way latencies of a run as a CSV matrix in milliseconds, for
     /// `network.latency_file`.

@@ -272,10 +272,10 @@ const HOSTS_MAX: u32 = 10_000;
 pub(super) fn nodes(options: &OneRun) -> Result<ExitCode, String> {
     let built = options.build()?;
     let hosts = &built.hosts;
-    let has_regions = !hosts.regions.is_empty();
-    let columns = ["node", "uplink_bps", "downlink_bps", "validation_time_ms", "region"];
-    let columns = &columns[..if has_regions { 5 } else { 4 }];
-    let head = columns.iter().map(|column| (*column).to_owned()).collect();
+    let classes = &built.point().scenario.network.classes;
+    let mut head = ["node", "uplink_bps", "downlink_bps", "validation_time_ms"].map(str::to_owned).to_vec();
+    head.extend((!hosts.regions.is_empty()).then(|| "region".to_owned()));
+    head.extend((!classes.is_empty()).then(|| "class".to_owned()));
     let rows = (0..built.nodes()).map(|host| {
         let config = &hosts.configs[host as usize];
         let mut row = vec![
@@ -285,6 +285,8 @@ pub(super) fn nodes(options: &OneRun) -> Result<ExitCode, String> {
             millis(hosts.validation[host as usize]).to_string(),
         ];
         row.extend(built.region(host).map(str::to_owned));
+        let class = hosts.class[host as usize].map_or_else(String::new, |class| classes[class].name.clone());
+        row.extend((!classes.is_empty()).then_some(class));
         row
     });
     options.write(&csv(std::iter::once(head).chain(rows))?)

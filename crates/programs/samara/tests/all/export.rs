@@ -90,6 +90,9 @@ fn graphml_describes_the_whole_network() {
 fn tables_of_hosts_and_latencies_give_the_same_digest() {
     let scratch = scratch("tables");
     export(&scratch, "nodes small.toml -o nodes.csv");
+    let nodes = scratch.read("nodes.csv");
+    assert!(nodes.starts_with("node,uplink_bps,downlink_bps,validation_time_ms,region,class\n"), "{nodes}");
+    assert_eq!(nodes.matches(",home <&> office\n").count(), 12, "{nodes}");
     export(&scratch, "graph small.toml --format csv -o graph.csv");
     let latencies = export(&scratch, "latencies small.toml");
     assert_eq!(latencies, ",eu,us & canada\neu,5,40.25\nus & canada,43,8\n");
@@ -104,7 +107,18 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
     assert_eq!(inputs[1]["key"], "network.nodes_file");
     assert_eq!(inputs[1]["sha256"].as_str().map(str::len), Some(64));
     assert_eq!(inputs.as_array().map(Vec::len), Some(3));
+    assert_eq!(inputs[1]["named"], "inputs/nodes.csv");
     assert!(scratch.path("bare/runs/bare-seed1/nodes.parquet").exists());
+    // The result has all that it needs, without the files beside the scenario.
+    std::fs::rename(scratch.path("bare"), scratch.path("elsewhere")).unwrap();
+    std::fs::rename(scratch.path("nodes.csv"), scratch.path("nodes.old")).unwrap();
+    let again = scratch.json("run elsewhere/scenario.toml --format json --out again".split(' '));
+    assert_eq!(again["digest"], digest);
+    // Also in its own place, where it reads the copies that it replaces.
+    let again = scratch.json("run again/scenario.toml --format json --out again --force".split(' '));
+    assert_eq!(again["digest"], digest);
+    assert!(scratch.path("again/inputs/latencies.csv").exists());
+    std::fs::rename(scratch.path("nodes.old"), scratch.path("nodes.csv")).unwrap();
     // Between hosts, each pair has its own latency.
     let by_hosts = network
         .replace("latencies.csv", "pairs.csv")
@@ -114,6 +128,27 @@ fn tables_of_hosts_and_latencies_give_the_same_digest() {
     scratch.write("pairs.csv", matrix);
     let pairs = export(&scratch, "latencies pairs.toml");
     assert!(pairs.starts_with(",0,1,2,") && pairs.contains("\n1,9,0,9,9,"), "{pairs}");
+}
+
+#[test]
+fn explained_paths_have_the_names_of_nodes() {
+    let scratch = scratch("names");
+    let rows: String = ["paris", "osaka", "lima", "oslo", "rome"].map(|name| format!("{name},20\n")).concat();
+    scratch.write("nodes.csv", format!("node,uplink_mbps\n{rows}"));
+    let network = "nodes_file = \"nodes.csv\"\ntopology = { kind = \"ring\" }";
+    let text = format!(
+        "[scenario]\nname = \"named\"\n[network]\n{network}\n[messages]\nrate = 5\nwarm_up = \"3 s\"\nduration = \"1 s\"\n"
+    );
+    scratch.write("named.toml", text);
+    scratch.ok("run named.toml --explain all --out r --quiet".split(' '));
+    let shown = scratch.ok("explain r --node lima".split(' '));
+    assert!(shown.contains("message 0 at node lima") && shown.contains(" -> lima: "), "{shown}");
+    assert!(!shown.contains("at node oslo") && !shown.contains("item"), "{shown}");
+    let json = scratch.json("explain r --format json".split(' '));
+    let run = &json["runs"][0];
+    assert_eq!((&run["item_is"], &run["names"][1]), (&"message".into(), &"osaka".into()));
+    let error = scratch.refused("explain r --node limo".split(' '));
+    assert!(error.contains("there is no node \"limo\"; did you mean lima?"), "{error}");
 }
 
 #[test]
@@ -127,6 +162,15 @@ fn sweep_reads_files_beside_its_scenario() {
     scratch.ok("sweep below/bare.toml --seeds 2 --out s --quiet".split(' '));
     let points = std::fs::read_dir(scratch.path("s/points")).unwrap().count();
     assert!(points >= 2, "{points}");
+    // It resumes by the names of the files, and its own scenario reads their copies.
+    scratch.ok("sweep below/bare.toml --seeds 2 --out s --quiet".split(' '));
+    std::fs::remove_dir_all(scratch.path("below")).unwrap();
+    scratch.ok("sweep s/scenario.toml --out again --quiet".split(' '));
+    let digest = |out: &str| {
+        let summary: Value = serde_json::from_str(&scratch.read(&format!("{out}/summary.json"))).unwrap();
+        summary["digest"].clone()
+    };
+    assert_eq!(digest("again"), digest("s"));
 }
 
 #[test]

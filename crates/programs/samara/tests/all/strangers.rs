@@ -73,7 +73,7 @@ fn links_in_results_lead_to_no_change_elsewhere() {
     let scratch = Scratch::new("links");
     let unchanged = mine(&scratch);
     let names = ["unfinished", "complete", "lock", "summary.json", "report.html", "scenario.toml"];
-    let names = names.iter().chain(&["inputs.json", "figures", "runs", "nodes", "live"]);
+    let names = names.iter().chain(&["inputs.json", "inputs", "figures", "runs", "nodes", "live"]);
     for (at, name) in names.enumerate() {
         let result = scratch.path(&format!("results-{at}"));
         std::fs::create_dir_all(&result).unwrap();

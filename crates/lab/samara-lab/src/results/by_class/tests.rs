@@ -106,4 +106,25 @@ fn pages_have_a_row_for_each_class() {
     let text = table.terminal(160, "");
     let row = |class: &str| text.lines().find(|line| line.contains(class)).unwrap().to_owned();
     assert!(row("fast").contains('2') && row("others").contains('7'), "{text}");
+    assert!(!section.text.contains('±'), "one seed has no interval");
+}
+
+#[test]
+fn classes_of_several_seeds_have_intervals() {
+    let loaded = loaded_text(CLASSES);
+    let point = &loaded.points[0];
+    let of_seed =
+        |fast: f64| Toy::new(point).outcome().by_class(figures(&loaded).mean("value", [(1, fast), (0, 7.0)]));
+    let seeds = [2.0, 4.0].map(of_seed);
+    let items = seeds.iter().map(|one| (&one.run.name, &one.run.parameters, &one.run.metrics, Some(one)));
+    let grid = report::Grid::of(&loaded, items);
+    let section = report::by_class(&grid, crate::family::of(&loaded.scenario)).unwrap();
+    let samara_report::Part::Table(table) = &section.parts[0] else { panic!("{section:?}") };
+    let text = table.terminal(160, "");
+    let row = |class: &str| text.lines().find(|line| line.contains(class)).unwrap().to_owned();
+    // Student's quantile for one degree of freedom is 12.7; the standard error is 1.
+    assert!(row("fast").contains("3 ± 12.7") && !row("others").contains('±'), "{text}");
+    let samara_report::Part::Figures(figures) = &section.parts[1] else { panic!("{section:?}") };
+    let svg = figures[0].svg();
+    assert!(svg.contains("fast") && svg.contains("others"), "{svg}");
 }

@@ -1,17 +1,20 @@
-//! One metric over a sweep: a row for each point of it, and a figure.
+//! One metric over a sweep, or of the runs of a scenario without one: a row for each point, and a
+//! figure.
 
 use samara_report::Figure;
 use samara_scenario::Loaded;
 use serde_json::Value;
 
 use super::{LACKS, Report};
+use crate::expect::has_class;
 use crate::family;
 use crate::metric::{declared, has_value};
-use crate::results::{Column, Findings, Rows, column};
+use crate::results::{Column, Rows, column};
 use crate::statistics::Spread;
 use crate::sweep::{Aggregate, PointRecord, SweepSummary, array, quantity};
 
-/// A metric over the points of a sweep, which differ in more than their seeds.
+/// A metric over the points of a sweep, which differ in more than their seeds. Without axes these are
+/// the runs of the scenario.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The path of the metric.
@@ -21,7 +24,7 @@ pub struct Curve {
     /// for a point that did not measure the metric.
     pub table: Rows,
     /// The means over the last axis with bands of `confidence_95`: a line for each run and place on
-    /// the other axes.
+    /// the other axes. Without axes, the means of the runs side by side with bars of `confidence_95`.
     pub figure: Figure,
 }
 
@@ -30,12 +33,11 @@ impl Curve {
     /// of the scenario.
     ///
     /// # Errors
-    /// Returns an error if the scenario has no axis, or its family no such metric.
+    /// Returns an error if the family of the scenario has no such metric, or the scenario no such class
+    /// of nodes.
     pub fn check(loaded: &Loaded, metric: Option<&str>) -> Result<(), String> {
-        if loaded.scenario.sweep.iter().all(|sweep| sweep.axis.is_empty()) {
-            return Err("the scenario has no axis; name a key and its values".to_owned());
-        }
         metric.map_or(Ok(()), |metric| {
+            has_class(loaded, metric)?;
             declared(metric, Some(family::of(&loaded.scenario)))?;
             has_value(metric)
         })
@@ -45,10 +47,9 @@ impl Curve {
     ///
     /// # Errors
     /// Returns an error as [`check`](Self::check) does, or if no run measured the metric.
-    pub fn of(loaded: &Loaded, findings: &Findings, metric: Option<&str>) -> Result<Self, String> {
+    pub fn of(loaded: &Loaded, records: Vec<PointRecord>, metric: Option<&str>) -> Result<Self, String> {
         Self::check(loaded, metric)?;
-        let points = findings.results.iter().map(|outcome| PointRecord::of(String::new(), &outcome.run));
-        let summary = SweepSummary::new(loaded, points.collect(), Vec::new(), 0.0);
+        let summary = SweepSummary::new(loaded, records, Vec::new(), 0.0);
         let report = Report::new(loaded, &summary);
         let metric = metric.or(report.metrics.first().map(String::as_str));
         let metric = metric.ok_or("the runs have no headline; name a metric")?;
@@ -60,7 +61,8 @@ impl Curve {
         columns.extend(report.grid.axes.iter().map(|(key, _)| axis(key, &summary.aggregates)));
         columns.extend(spread(metric, &summary.aggregates));
         columns.extend(LACKS.into_iter().filter_map(|lack| mean(lack, &summary.aggregates)));
-        let figure = report.over_axis(metric, &[]);
+        let is_swept = !report.grid.axes.is_empty();
+        let figure = if is_swept { report.over_axis(metric, &[]) } else { report.side_by_side(metric) };
         Ok(Self { metric: metric.to_owned(), table: Rows::new(columns), figure })
     }
 }
