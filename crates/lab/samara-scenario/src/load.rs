@@ -11,7 +11,7 @@ use samara_document::keys::{GridAxis, is_within, parse_value, plain, unset_key};
 use samara_document::{Inputs, Mismatch, Problem, ScenarioError, closest, file, line_of, text};
 use samara_engine::outbox::Policies;
 
-use crate::follow::{limit_links, moved_sizes, written};
+use crate::follow::{in_effect, limit_links, moved_sizes, written};
 use crate::layers::{Layer, is_replaced, merge};
 use crate::resolve::resolve;
 use crate::schema::Forms;
@@ -72,9 +72,10 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub key: String,
-    /// The value of the file, with its defaults; absent if the key has none.
+    /// The value of the file, with its defaults and those of the protocol's preset; absent if the key
+    /// has none.
     pub before: Option<toml::Value>,
-    /// The new value; absent if the key no longer applies.
+    /// The new value, or that of the preset; absent if the key no longer applies.
     pub after: Option<toml::Value>,
 }
 
@@ -88,6 +89,9 @@ impl Display for Change {
         }
         let [before, after] =
             [&self.before, &self.after].map(|value| value.as_ref().map_or("default".to_owned(), plain));
+        if before == after {
+            return write!(f, "{} {after}, which is in effect anyway", self.key);
+        }
         write!(f, "{} {before} -> {after}", self.key)
     }
 }
@@ -545,6 +549,11 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
     compare(&before, &after, "", &mut changes);
     // A file replaces these values.
     changes.retain(|change| !is_replaced(&change.key, scenario.family(), &after));
+    let (before, after) = (in_effect(shipped), in_effect(scenario));
+    for Change { key, before: old, after: new } in &mut changes {
+        *old = old.take().or_else(|| before.get(key).cloned());
+        *new = new.take().or_else(|| after.get(key).cloned());
+    }
     Ok(changes)
 }
 
