@@ -54,6 +54,8 @@ pub struct Loaded {
     pub scenario: Scenario,
     /// The scenario as TOML.
     pub text: String,
+    /// The text of the file, for the lines of errors; empty for a built-in scenario.
+    pub file: String,
     /// The files that the scenario names.
     pub inputs: Inputs,
     /// All combinations of sweep values, runs and seeds, in this order.
@@ -331,13 +333,29 @@ fn load_text(
         return Err(ScenarioError { source, problems });
     }
     let notes = notes.into_iter().collect();
+    let file = if builtin(&source).is_some() { String::new() } else { text.to_owned() };
     let mut loaded =
-        Loaded { source, scenario, text: String::new(), inputs, points, notes, changes, advisory };
+        Loaded { source, scenario, text: String::new(), file, inputs, points, notes, changes, advisory };
     loaded.write()?;
     Ok(loaded)
 }
 
 impl Loaded {
+    /// Returns an error about a key of a section, with its line if the file sets it.
+    pub fn error(&self, section: &str, key: &str, message: &str) -> String {
+        let table: toml::Table = self.file.parse().unwrap_or_default();
+        let name = key.split('.').next().unwrap_or_default();
+        let is_set = |section: &toml::Table| section.contains_key(key) || section.contains_key(name);
+        let is_of_file = table.get(section).and_then(toml::Value::as_table).is_some_and(is_set);
+        let line = line_of(&self.file, &format!("{section}.{key}")).filter(|_| is_of_file);
+        let place = line.map_or_else(String::new, |line| format!(":{line}"));
+        // Keys of metrics contain dots and colons.
+        let shown = if section == "expect" { format!("\"{key}\"") } else { key.to_owned() };
+        let mut problem = Problem { key: None, line, message: message.to_owned() };
+        problem.quote(&self.file);
+        format!("{}{place}: {section}.{shown}: {}", self.source, problem.message)
+    }
+
     /// Returns true if no changed key makes a published figure a figure of something else. Other
     /// values of a sweep leave those alone that name theirs.
     pub fn meets_conditions(&self, figure: &PublishedFigure) -> bool {

@@ -95,10 +95,8 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let mut records: Vec<PointRecord> = records.collect();
     let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
     relate_points(first, &mut records);
-    let outcomes: Vec<ExpectationResult> = records
-        .iter()
-        .flat_map(|record| expectations.iter().filter_map(|e| e.check(&record.name, &record.metrics)))
-        .collect();
+    let finished = records.iter().map(|record| (&*record.name, &record.parameters, &record.metrics));
+    let outcomes = Expectation::check_all(&expectations, &loaded, finished);
     let mut summary = SweepSummary::new(&loaded, records, gathered.failed, start.elapsed().as_secs_f64());
     summary.headline.origin = Some(crate::origin::origin());
     summary.headline.expectations = samara_lab::results::counted(&outcomes);
