@@ -89,13 +89,13 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     }
 }
 
-/// Returns a sentence on each fault that had no effect, since runs ended before, from the numbers of
-/// these faults in each run.
+/// Returns a sentence on each fault that had no effect, since all traffic ended before, from the numbers
+/// of these faults in each run.
 pub fn late_faults<'a>(runs: impl ExactSizeIterator<Item = &'a Vec<usize>>) -> Vec<String> {
     let all = plural(runs.len() as f64, "run");
     let late = grouped(runs.flatten(), |fault| **fault);
     let sentence = |(fault, runs): (usize, Vec<&usize>)| {
-        format!("fault.{fault} had no effect in {} of {all}: they ended before.", runs.len())
+        format!("fault.{fault} had no effect in {} of {all}: all traffic ended before it.", runs.len())
     };
     late.into_iter().map(sentence).collect()
 }
