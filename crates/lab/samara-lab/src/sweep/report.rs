@@ -7,7 +7,7 @@ mod curve;
 
 use std::collections::BTreeSet;
 
-use samara_report::words::{MISSING, plural};
+use samara_report::words::{MISSING, listed, plural};
 use samara_report::{Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table};
 use samara_scenario::Loaded;
 
@@ -16,8 +16,8 @@ use crate::expect::ExpectationResult;
 use crate::family::{self, Deadline, Family};
 use crate::metric::{Better, better, in_words, is_first, rank};
 use crate::report::{
-    Body, Grid, Made, Runs, by_class, expectations, first_figure, grouped, late_faults, unit_of,
-    with_failures,
+    Body, Grid, Item, Made, Runs, by_class, by_name, expectations, first_figure, grouped, late_faults,
+    unit_of, with_failures,
 };
 use crate::results::Findings;
 
@@ -68,7 +68,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
         figure: first_figure(&mut sections),
         sections,
-        summary: Summary { sentences: report.findings(), table, ..Summary::default() },
+        summary: Summary { sentences: by_name(loaded, report.findings()), table, ..Summary::default() },
         ..made.frame(loaded, checked)
     }
 }
@@ -107,7 +107,13 @@ fn name_of(path: &str) -> &str {
 
 impl<'a> Report<'a> {
     fn new(loaded: &Loaded, summary: &'a SweepSummary) -> Self {
-        let items = summary.runs.iter().map(|run| (&run.name, &run.parameters, &run.metrics, None));
+        let items = summary.runs.iter().map(|run| Item {
+            run: &run.name,
+            parameters: &run.parameters,
+            metrics: &run.metrics,
+            digest: &run.digest,
+            outcome: None,
+        });
         let grid = Grid::of(loaded, items);
         let paths = summary.aggregates.iter().flat_map(|aggregate| aggregate.metrics.keys());
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
@@ -171,10 +177,6 @@ impl<'a> Report<'a> {
         self.grid.rows.iter().filter_map(|row| row.spread(metric)).any(|spread| spread.mean >= least)
     }
 
-    fn seeds(&self) -> usize {
-        self.grid.rows.iter().map(|row| row.metrics.len()).max().unwrap_or(0)
-    }
-
     fn findings(&self) -> Vec<String> {
         let summary = self.summary;
         let count = |all: Vec<&str>| grouped(all, |value| value.to_owned()).len() as f64;
@@ -186,10 +188,11 @@ impl<'a> Report<'a> {
         }
         parts.push(plural(summary.seeds.len() as f64, "seed"));
         let finished = plural(summary.runs.len() as f64, "finished point");
-        let mut sentences: Vec<String> = self.best().into_iter().chain(self.late()).collect();
+        let best = self.best().into_iter().chain(self.late());
+        let mut sentences: Vec<String> = self.grid.equal_runs().into_iter().chain(best).collect();
         sentences.push(format!("{finished} of {}: {}.", summary.points, parts.join(", ")));
         sentences.extend(late_faults(summary.runs.iter().map(|run| &run.late_faults)));
-        if self.seeds() > 1 {
+        if self.grid.seeds() > 1 {
             sentences.push(
                 "Means are over seeds; ± and bands are Student's 95 % confidence intervals of the mean."
                     .to_owned(),
@@ -226,12 +229,37 @@ impl<'a> Report<'a> {
         rows.sort_by(|a, b| if is_less { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) });
         let [(first, best), .., (last, worst)] = rows.as_slice() else { return None };
         let named = |value: f64, row: &Runs<'_>| {
-            let equal = rows.iter().filter(|(other, _)| *other == value).count() - 1;
-            let more = if equal > 0 { format!(" and {equal} more") } else { String::new() };
-            format!("{} with {}{more}", unit_of(metric).written(value), self.named(row))
+            let equal = rows.iter().filter(|(other, _)| *other == value);
+            let names: BTreeSet<String> = equal.map(|(_, row)| self.placed(row, metric)).collect();
+            let more = match names.len() {
+                0 | 1 => String::new(),
+                names => format!(" and {} more", names - 1),
+            };
+            format!("{} with {}{more}", unit_of(metric).written(value), self.placed(row, metric))
         };
-        let words = in_words(metric);
-        Some(format!("Best {words}: {}; worst: {}.", named(*first, best), named(*last, worst)))
+        let (words, doubt) = (in_words(metric), best.doubt(worst, metric));
+        Some(format!("Best {words}: {}; worst: {}.{doubt}", named(*first, best), named(*last, worst)))
+    }
+
+    /// Returns the name of a run with its values on the axes over which a metric differs, and the other
+    /// axes.
+    fn placed(&self, row: &Runs<'_>, metric: &str) -> String {
+        let is_beside = |other: &Runs<'_>, axis: usize| {
+            let mut axes = 0..self.grid.axes.len();
+            other.run == row.run && axes.all(|at| (other.point[at] == row.point[at]) == (at != axis))
+        };
+        let is_without_effect = |axis: usize| {
+            let mut others = self.grid.rows.iter().filter(|other| is_beside(other, axis)).peekable();
+            others.peek().is_some() && others.all(|other| !row.differs(other, metric))
+        };
+        let without: Vec<usize> = (0..self.grid.axes.len()).filter(|axis| is_without_effect(*axis)).collect();
+        let place = self.grid.place_without(&row.point, |axis| without.contains(&axis));
+        let labels: Vec<String> = without.iter().map(|axis| self.grid.axes[*axis].1.clone()).collect();
+        let remark = match labels.as_slice() {
+            [] => String::new(),
+            labels => format!(" (no difference over {})", listed(labels)),
+        };
+        format!("\"{}\"{place}{remark}", row.label)
     }
 
     fn named(&self, row: &Runs<'_>) -> String {
@@ -359,7 +387,7 @@ impl<'a> Report<'a> {
     }
 
     fn caption(&self) -> String {
-        match self.seeds() {
+        match self.grid.seeds() {
             0 | 1 => "One seed, so the spread is unknown.".to_owned(),
             seeds => {
                 let what = if self.grid.axes.is_empty() { "bars" } else { "bands" };
