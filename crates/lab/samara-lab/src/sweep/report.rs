@@ -8,23 +8,26 @@ mod curve;
 use std::collections::BTreeSet;
 
 use samara_report::words::{MISSING, listed, plural};
-use samara_report::{Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table};
+use samara_report::{
+    Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table, Unit, csv_line,
+};
 use samara_scenario::Loaded;
 
 use super::{PointRecord, SweepSummary};
 use crate::expect::ExpectationResult;
 use crate::family::{self, Deadline, Family};
-use crate::metric::{Better, better, in_words, is_first, rank};
+use crate::metric::{Better, better, declared, has_value, in_words, is_first, rank};
 use crate::report::{
     Body, Grid, Item, Made, Runs, by_class, by_name, expectations, first_figure, grouped, late_faults,
     unit_of, with_failures,
 };
 use crate::results::Findings;
+use crate::statistics::Spread;
 
 pub use curve::Curve;
 
-/// Maximum number of metrics with figures.
-const METRICS_MAX: usize = 4;
+/// Maximum number of metrics with figures, unless the caller chooses metrics.
+const METRICS_MAX: usize = 5;
 /// Maximum number of figures. A sweep over many axes has figures of fewer metrics.
 const FIGURES_MAX: usize = 24;
 /// Maximum number of lines in a figure.
@@ -41,8 +44,48 @@ const FAILED_MAX: usize = 50;
 /// Maximum number of points in a sentence.
 const NAMES_MAX: usize = 6;
 
-pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
-    let report = Report::new(loaded, summary);
+/// Checks the metrics that the figures and the table of a sweep are to have.
+///
+/// # Errors
+/// Returns an error if the scenario's family has no such metric.
+pub fn check_metrics(loaded: &Loaded, metrics: &[String]) -> Result<(), String> {
+    metrics.iter().try_for_each(|metric| {
+        declared(metric, Some(family::of(&loaded.scenario))).and_then(|()| has_value(metric))
+    })
+}
+
+/// The page of a sweep, and its table of means as files.
+#[derive(Debug)]
+pub struct Rendered {
+    pub page: Page,
+    /// Names and contents: `means.csv` with numbers and half widths of confidence intervals in the units
+    /// of the metrics, and `means.md` with the table of the page.
+    pub tables: [(&'static str, String); 2],
+}
+
+/// Renders a sweep. The figures and the table have these `metrics`; without any, the headlines.
+///
+/// # Errors
+/// Returns an error if no run measured one of the metrics.
+pub fn render(
+    loaded: &Loaded,
+    summary: &SweepSummary,
+    checked: &[ExpectationResult],
+    metrics: &[String],
+) -> Result<Rendered, String> {
+    let is_measured =
+        |metric: &&String| summary.aggregates.iter().any(|one| one.metrics.contains_key(*metric));
+    if let Some(metric) =
+        metrics.iter().find(|metric| !is_measured(metric)).filter(|_| !summary.runs.is_empty())
+    {
+        return Err(format!("--metric {metric}: no run measured it"));
+    }
+    let report = Report::with(loaded, summary, metrics);
+    let tables = [("means.csv", report.csv()), ("means.md", report.table().markdown(usize::MAX))];
+    Ok(Rendered { page: page(loaded, summary, checked, &report), tables })
+}
+
+fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult], report: &Report<'_>) -> Page {
     let mut sections = Vec::new();
     sections.extend(report.failed());
     let figures = report.figures();
@@ -60,7 +103,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         version: &summary.version,
         digest: Some(&summary.digest),
         seeds: summary.seeds.iter().copied().collect(),
-        files: &["summary.json", "sweep.parquet", "scenario.toml", "figures/"],
+        files: &["summary.json", "means.csv", "means.md", "sweep.parquet", "scenario.toml", "figures/"],
     };
     Page {
         kind: format!("{}, a sweep", summary.scenario),
@@ -99,6 +142,23 @@ struct Report<'a> {
     lacks: &'static [&'static str],
     /// The deadline of the family, if anything missed it.
     missed: Option<&'static Deadline>,
+    /// Whether the caller chose the metrics.
+    is_chosen: bool,
+}
+
+/// Moves the first metric of copies and the first one of bytes behind the most important metric: what a
+/// run costs has a figure.
+fn costs_second(metrics: &mut Vec<String>) {
+    let is_cost: [fn(&str) -> bool; 2] =
+        [|path| path == "duplication_factor", |path| unit_of(path) == Unit::Bytes];
+    let mut place = 1;
+    for is_cost in is_cost {
+        if let Some(at) = metrics.iter().skip(1).position(|path| is_cost(path)) {
+            let cost = metrics.remove(at + 1);
+            metrics.insert(place, cost);
+            place += 1;
+        }
+    }
 }
 
 fn name_of(path: &str) -> &str {
@@ -107,6 +167,11 @@ fn name_of(path: &str) -> &str {
 
 impl<'a> Report<'a> {
     fn new(loaded: &Loaded, summary: &'a SweepSummary) -> Self {
+        Self::with(loaded, summary, &[])
+    }
+
+    /// Creates a report with figures and columns of these metrics; without any, of the headlines.
+    fn with(loaded: &Loaded, summary: &'a SweepSummary, chosen: &[String]) -> Self {
         let items = summary.runs.iter().map(|run| Item {
             run: &run.name,
             parameters: &run.parameters,
@@ -119,10 +184,17 @@ impl<'a> Report<'a> {
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
         let mut all: Vec<String> = paths.into_iter().cloned().collect();
         all.sort_by_key(|path| rank(path));
+        if !chosen.is_empty() {
+            all = chosen.to_vec();
+        }
         let mut metrics = all.clone();
-        metrics.dedup_by_key(|path| name_of(path).to_owned());
+        if chosen.is_empty() {
+            metrics.dedup_by_key(|path| name_of(path).to_owned());
+            costs_second(&mut metrics);
+        }
         let first = metrics.first().map(|path| name_of(path)).unwrap_or_default();
         let bound = summary.aggregates.iter().any(|aggregate| aggregate.metrics.contains_key(BOUND));
+        let bound = bound && chosen.is_empty();
         let columns = all.iter().filter(|path| name_of(path) == first).cloned();
         let others = all.iter().filter(|path| name_of(path) != first && *path != BOUND).cloned();
         let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others).collect();
@@ -135,7 +207,7 @@ impl<'a> Report<'a> {
             metrics.retain(|metric| metric != deadline.share);
             metrics.insert(0, deadline.share.to_owned());
         }
-        Self { columns, summary, grid, metrics, lacks, missed }
+        Self { columns, summary, grid, metrics, lacks, missed, is_chosen: !chosen.is_empty() }
     }
 
     /// Returns the deadline if a metric of these runs covers only what made it.
@@ -146,12 +218,10 @@ impl<'a> Report<'a> {
 
     /// Returns a table of missing results and of the headline metrics.
     fn table(&self) -> Table {
-        let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
-        let lacks = LACKS.into_iter().filter(is_shown);
         let share = self.missed.map(|deadline| deadline.share);
         let metrics = self.columns.iter().map(String::as_str);
         let metrics = metrics.filter(|metric| !LACKS.contains(metric) && Some(*metric) != share);
-        let metrics: Vec<&str> = lacks.chain(share).chain(metrics).collect();
+        let metrics: Vec<&str> = self.lacking().into_iter().chain(share).chain(metrics).collect();
         let cell = |row: &Runs<'_>, metric: &&str| {
             let Some(spread) = row.spread(metric) else { return MISSING.to_owned() };
             let mark = self.survivors(row, metric).map_or("", |_| MARK);
@@ -167,6 +237,34 @@ impl<'a> Report<'a> {
             let seeds = row.metrics.len().to_string();
             std::iter::once(seeds).chain(metrics.iter().map(|metric| cell(row, metric))).collect()
         })
+    }
+
+    /// Returns the table of means for programs: a row for each run and place, with the mean of each metric
+    /// and half the width of its confidence interval, which is empty for one seed.
+    fn csv(&self) -> String {
+        let axes = self.grid.axes.iter().map(|(key, _)| key.clone());
+        let others = || self.columns.iter().map(String::as_str).filter(|metric| !LACKS.contains(metric));
+        let metrics = || self.lacking().into_iter().chain(others());
+        let of_metrics = metrics().flat_map(|metric| [metric.to_owned(), format!("{metric}.confidence_95")]);
+        let headings = std::iter::once("run".to_owned()).chain(axes).chain(["seeds".to_owned()]);
+        let mut text = csv_line(headings.chain(of_metrics));
+        for row in &self.grid.rows {
+            let cells = metrics().flat_map(|metric| match row.spread(metric) {
+                None => [String::new(), String::new()],
+                Some(Spread { mean, seeds: 1, .. }) => [mean.to_string(), String::new()],
+                Some(Spread { mean, confidence_95, .. }) => [mean.to_string(), confidence_95.to_string()],
+            });
+            let place = std::iter::once(row.run.clone()).chain(row.point.iter().cloned());
+            text += &csv_line(place.chain([row.metrics.len().to_string()]).chain(cells));
+        }
+        text
+    }
+
+    /// Returns the counts of missing results that tables show.
+    fn lacking(&self) -> Vec<&'static str> {
+        let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
+        let is_wanted = |metric: &&str| self.is_chosen && self.columns.iter().any(|column| column == *metric);
+        LACKS.into_iter().filter(|metric| is_shown(metric) || is_wanted(metric)).collect()
     }
 
     fn is_bad(&self) -> bool {
@@ -304,7 +402,8 @@ impl<'a> Report<'a> {
 
     fn figures(&self) -> Vec<Figure> {
         let panels = self.panels();
-        let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, METRICS_MAX);
+        let most = if self.is_chosen { self.metrics.len().max(1) } else { METRICS_MAX };
+        let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, most);
         let mut figures = Vec::new();
         for metric in self.metrics.iter().filter(|metric| self.differs(metric)).take(most) {
             if self.grid.axes.is_empty() {
