@@ -584,6 +584,12 @@ fn compare(before: &toml::Table, after: &toml::Table, prefix: &str, changes: &mu
             (Some(toml::Value::Table(before)), Some(toml::Value::Table(after))) => {
                 compare(before, after, &format!("{path}."), changes);
             }
+            // The values in effect of a protocol are those of its keys, not of its tables.
+            (None, Some(toml::Value::Table(after)))
+                if is_within(&path, "protocol") && !after.contains_key("kind") =>
+            {
+                compare(&toml::Table::new(), after, &format!("{path}."), changes);
+            }
             (before, after) => {
                 changes.push(Change { key: path, before: before.cloned(), after: after.cloned() });
             }
