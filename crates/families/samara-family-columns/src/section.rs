@@ -12,8 +12,8 @@ use samara_engine::{NodeRng, Purpose, derive_seed};
 use samara_gossipsub::Piece;
 use samara_gossipsub::config::Parameters;
 use samara_lab::network::class_of_nodes;
-use samara_pubsub::parameters::{self, FLOODSUB, FloodParameters, GOSSIPSUB, PLUMTREE, PlumtreeParameters};
-use samara_scenario::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, ProtocolKind, Publisher};
+use samara_pubsub::parameters::{self, FLOODSUB_KIND, GOSSIPSUB, PLUMTREE, PLUMTREE_KIND};
+use samara_scenario::family::{FamilySpec, Files, NO_CHANNELS, NO_UNSENT, PartType, Publisher};
 use samara_scenario::keep_one;
 use samara_scenario::{Checks, FaultKind, Scenario, is_default};
 
@@ -22,11 +22,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "A publisher sends blocks of columns",
     docs: "protocols/gossipsub.md",
     content: PartType::of::<Columns>(),
-    protocols: &[
-        GOSSIPSUB,
-        ProtocolKind::of::<FloodParameters>(FLOODSUB),
-        ProtocolKind::of::<PlumtreeParameters>(PLUMTREE),
-    ],
+    protocols: &[GOSSIPSUB, FLOODSUB_KIND, PLUMTREE_KIND],
     unused: &[NO_CHANNELS, NO_UNSENT],
     custody: Some(|scenario, inputs, seed| {
         let workload: &Columns = scenario.part();

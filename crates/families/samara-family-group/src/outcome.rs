@@ -107,6 +107,15 @@ impl GroupMeasured {
             .uplinks(&self.traffic, self.measured_nanos, |_| true)
     }
 
+    /// Returns the numbers of faults that began after the last delivery. The run waits for them.
+    fn late_faults(&self, metrics: &GroupMetrics) -> Vec<usize> {
+        let last = self.members.iter().map(|member| member.last_at).max().unwrap_or(0);
+        // A fault may be the reason that nothing more arrives.
+        let is_complete = last > 0 && metrics.lost + metrics.missed == 0;
+        let faults = self.point.scenario.faults.iter().enumerate().filter(|_| is_complete);
+        faults.filter(|(_, fault)| fault.at.nanos() > last).map(|(index, _)| index).collect()
+    }
+
     /// Returns the way of some messages to the steady members.
     fn spread(&self) -> Spread {
         let group = self.point.scenario.part::<Group>();
@@ -145,9 +154,13 @@ impl Measured for GroupMeasured {
         let data = GroupData::of(self);
         let is_incomplete = data.metrics.lost + data.metrics.faults() > 0;
         let by_class = self.by_class(&data.members);
-        Outcome::new(&self.point, self.digest, ("senders", senders.into()), data, is_incomplete)
-            .by_class(by_class)
-            .without(DELIVERIES, self.deliveries.absence(remedy))
+        let late_faults = self.late_faults(&data.metrics);
+        let mut outcome =
+            Outcome::new(&self.point, self.digest, ("senders", senders.into()), data, is_incomplete)
+                .by_class(by_class)
+                .without(DELIVERIES, self.deliveries.absence(remedy));
+        outcome.run.late_faults = late_faults;
+        outcome
     }
 
     fn tables<'a>(&'a self, outcome: &'a Outcome) -> Vec<Table<'a>> {

@@ -2,7 +2,7 @@
 
 use samara_lab::page::{Bars, Chart, Ecdf, Form, PageSpec, Section, Swept, computed, mean};
 use samara_lab::report::{self, Results, Runs};
-use samara_report::words::{fixed, listed, number, percent_range, plural, short_ms};
+use samara_report::words::{fixed, listed, number, percent_range, short_ms};
 
 use super::drawings::{links, prices, schedules, uplinks};
 use super::outcome::GroupData;
@@ -20,7 +20,7 @@ pub(super) static PAGE: PageSpec = PageSpec {
                 metric: DELIVERED.metric,
                 bounds: &["upper_bound_mb_per_s"],
                 bound: "bound of all shapes",
-                text: |row| fixed(row.mean(DELIVERED.metric), 1),
+                text: |row| fixed(row.mean(DELIVERED.metric), 2),
                 ..Bars::BASE
             }),
             Chart::Figures(|results| vec![uplinks(&results.rows)]),
@@ -94,13 +94,14 @@ const THROUGHPUT: Section = Section::new("Throughput and its bounds").about(LEGE
     mean("MB/node/s", "throughput_mb_per_s", Form::Fixed(2)),
     mean("bound", "upper_bound_mb_per_s", Form::Fixed(2)),
     mean("share", "share_of_bound", Form::Percent(1)),
-    mean("of shape", "share_of_shape_bound", Form::Percent(1)),
-    mean("gain", "gain", Form::Fixed(2)),
+    // A narrow terminal leaves out the last columns that have values other than zero.
+    mean("lost", "lost", Form::Number),
+    mean("wrong", FAULTS, Form::Number),
     mean("p50", "delivery_latency_ms.p50", Form::ShortMs),
     mean("p99", "delivery_latency_ms.p99", Form::ShortMs),
     mean("gap", "longest_gap_ms", Form::ShortMs),
-    mean("lost", "lost", Form::Number),
-    mean("wrong", FAULTS, Form::Number),
+    mean("gain", "gain", Form::Fixed(2)),
+    mean("of shape", "share_of_shape_bound", Form::Percent(1)),
     computed("uplinks", |_, row| {
         percent_range(row.mean("uplink_utilisation_min"), row.mean("uplink_utilisation_max"))
     }),
@@ -139,9 +140,11 @@ fn gaps(results: &Results<'_>) -> Option<String> {
     let others = report::grouped(others, |row| row.run.as_str());
     let most = |rows: &Vec<&Runs<'_>>| rows.iter().map(gap).fold(0.0, f64::max);
     let best = others.iter().min_by(|a, b| most(&a.1).total_cmp(&most(&b.1)))?;
+    let place = best.1.iter().max_by(|a, b| gap(a).total_cmp(&gap(b)))?;
+    let doubt = place.doubt(worst, "longest_gap_ms");
     let [worst_gap, best_gap] = [gap(&worst), most(&best.1)].map(short_ms);
     Some(format!(
-        "The longest times without a delivery range from {best_gap} (\"{}\") to {worst_gap} (\"{}\").",
+        "The longest times without a delivery range from {best_gap} (\"{}\") to {worst_gap} (\"{}\").{doubt}",
         best.1[0].label, worst.label
     ))
 }
@@ -153,7 +156,7 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     wrong.dedup();
     let mut sentences = vec![if wrong.is_empty() {
         let deliveries = number(results.sum("deliveries"));
-        let runs = plural(rows.len() as f64, "run");
+        let runs = results.counted();
         let missed = results.sum("missed");
         let whose = if missed > 0.0 { " at members without a fault" } else { "" };
         format!(
@@ -183,7 +186,7 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         let is_result = wrong.is_empty() && missed == 0.0 && scenario.part::<Group>().rate.is_none();
         let place = if is_result { 0 } else { sentences.len() };
         sentences.insert(place, format!(
-            "{} delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \
+            "\"{}\" delivers {:.2} MB/node/s with {} of {} members sending, {:.2} times as much as the first run with the same number of senders, \
              and {:.1} % of the bound of all shapes.",
             best.label,
             best.mean(DELIVERED.metric),

@@ -4,7 +4,7 @@ use samara_engine::PeerIdentity;
 use samara_engine::settings::Form;
 use samara_engine::shape::{Shape, Workload};
 use samara_engine::units::{Size, Span};
-use samara_ring::{Config, Federation, FederationConfig, Parameters, Preset, Ring, key_of};
+use samara_ring::{Config, Federation, FederationConfig, FileConfig, Parameters, Preset, Ring, key_of};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,14 @@ pub static FAMILY: FamilySpec = FamilySpec {
     docs: "protocols/ring.md",
     content: PartType::of::<Group>(),
     nodes_max: MEMBERS_MAX,
-    protocols: &[ProtocolKind::of::<Parameters>("ring")],
+    protocols: &[ProtocolKind {
+        in_effect: |scenario| {
+            // The plain daisy chain has no parameters.
+            scenario.find::<Parameters>()?.preset.config()?;
+            (ProtocolKind::of_settings::<FileConfig>("ring").in_effect)(scenario)
+        },
+        ..ProtocolKind::of_settings::<FileConfig>("ring")
+    }],
     unused: &[
         NO_CHANNELS,
         ("network.topology", "members of a group have links to all others"),

@@ -33,7 +33,7 @@ use samara_lab::experiment::{self, Commands, Experiment, FramesCodec, Problem, P
 use samara_lab::explain::{ContentsOf, Delivered, MainTime};
 use samara_lab::family::Runs;
 use samara_lab::hops::{self, Paths};
-use samara_lab::network::Hosts;
+use samara_lab::network::{self, Hosts};
 use samara_lab::run::{Progress, QUIET_NANOS, RunError, SLICE_NANOS, since};
 use samara_pubsub::brief;
 use samara_pubsub::parameters::{FloodParameters, PlumtreeParameters, RANDOMSUB};
@@ -79,8 +79,9 @@ impl MessagesMeasured {
         let of = |row: &MessageRow| mean_hops[row.publisher as usize];
         let hops: f64 =
             self.collector.rows.iter().map(of).sum::<f64>() / self.collector.rows.len().max(1) as f64;
-        let is_complete = self.collector.missing == 0;
-        let bound_ms = parts.iter().filter(|_| is_complete).map(|(cause, ms)| (*cause, ms * hops)).collect();
+        // A path of several latencies has no parts by hops.
+        let is_known = self.collector.missing == 0 && network::has_one_latency(&self.point.scenario.network);
+        let bound_ms = parts.iter().filter(|_| is_known).map(|(cause, ms)| (*cause, ms * hops)).collect();
         MainTime { item: "message", bound_ms, ..MainTime::default() }
     }
 

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 
+use samara_lab::network::has_one_latency;
 use samara_lab::page::{Bars, Chart, Column, Form, PageSpec, Range, Section, Swept, computed, mean, spread};
 use samara_lab::report::{Results, Runs};
 use samara_lab::results::Outcome;
-use samara_report::words::{number, percent, short_ms};
+use samara_report::words::{number, percent, plural, short_ms};
 use samara_report::{Look, Part, Row as TableRow, Summary, Table};
 
 use super::drawings::distributions;
@@ -22,10 +23,10 @@ pub(super) static PAGE: PageSpec = PageSpec {
             .about(
                 "Time from the publication of a message until the last node has it, over the messages that reached every node. \
                  All others count as incomplete. The bound is the shortest path to the farthest node over the links of the \
-                 network, each with its own latency and the time of one frame at its rates. By hops: the hops to that node, each \
-                 with the least latency and the time of one frame on the fastest links. Hops are those of the last delivery: the mean, and the maximum.",
+                 network, each with its own latency and the time of one frame at its rates. By hops, if all pairs of nodes have \
+                 one latency: the hops to that node, each with the time of one frame on the fastest links. Hops are those of the last delivery: the mean, and the maximum.",
             )
-            .charts(&[Chart::Parts(|results| by_series(results, &[&TIMES[..], &DELIVERED].concat()))]),
+            .charts(&[Chart::Parts(|results| by_series(results, &[&TIMES[..], &BOUNDS, &DELIVERED].concat()))]),
     ],
     details: &[
         Section::new("Over the sweep")
@@ -47,8 +48,9 @@ pub(super) static PAGE: PageSpec = PageSpec {
     ],
     findings,
     summary: Some(|results| {
-        let legend = "Dissemination time: from the publication of a message until the last node has it. Hops: of that last delivery.";
-        let table = results.table(&[&TIMES[..], &SUMMARY].concat());
+        let legend = "Dissemination time: from the publication of a message until the last node has it. Copies: of each delivered \
+                      message. MB up: sent by a node, from the first publication to the end of the run. Hops: of the last delivery.";
+        let table = table(results, &[&SUMMARY[..], &BOUNDS].concat());
         Summary { legend: legend.to_owned(), table, ..Summary::default() }
     }),
 };
@@ -79,16 +81,20 @@ const MEANS: Bars = Bars {
 };
 
 /// Times of messages.
-const TIMES: [Column; 9] = [
+const TIMES: [Column; 5] = [
     spread("mean", MEAN, Form::ShortMs),
     mean("p50", "dissemination_ms.p50", Form::ShortMs),
     mean("p99", "dissemination_ms.p99", Form::ShortMs),
     mean("max", "dissemination_ms.max", Form::ShortMs),
-    mean("bound", "dissemination_bound_ms", Form::ShortMs),
-    mean("by hops", "lower_bound_ms", Form::ShortMs),
-    mean("hops", "last_delivery_hop.mean", Form::Fixed(2)),
-    mean("most", "last_delivery_hop.max", Form::Number),
     mean("incomplete", "incomplete", Form::Number),
+];
+
+const BY_HOPS: Column = mean("by hops", "lower_bound_ms", Form::ShortMs);
+const BOUNDS: [Column; 4] = [
+    mean("bound", "dissemination_bound_ms", Form::ShortMs),
+    BY_HOPS,
+    mean("hops", "last_delivery_hop.mean", Form::Fixed(2)),
+    mean("most hops", "last_delivery_hop.max", Form::Number),
 ];
 
 const DELIVERED: [Column; 3] = [
@@ -101,11 +107,27 @@ const DELIVERED: [Column; 3] = [
     mean("its bound", "delivery_bound_ms", Form::ShortMs),
 ];
 
-const SUMMARY: [Column; 3] = [
+/// The columns of a terminal, most important first: a narrow one leaves out the last.
+const SUMMARY: [Column; 8] = [
+    spread("mean", MEAN, Form::ShortMs),
+    mean("p99", "dissemination_ms.p99", Form::ShortMs),
+    mean("max", "dissemination_ms.max", Form::ShortMs),
+    mean("incomplete", "incomplete", Form::Number),
     mean("copies", "duplication_factor", Form::Fixed(2)),
     mean("MB up", "bytes_up_per_node", Form::Mega(1)),
     mean("queue drops", "queue_drops", Form::Number),
+    mean("p50", "dissemination_ms.p50", Form::ShortMs),
 ];
+
+/// Returns a table without the bound by hops if latencies differ: it is that of the least latency, far
+/// below the other bound.
+fn table(results: &Results<'_>, columns: &[Column]) -> Table {
+    let has_one = |row: &Runs<'_>| has_one_latency(&row.first().point.scenario.network);
+    let is_shown = results.rows.iter().all(has_one);
+    let columns: Vec<Column> =
+        columns.iter().filter(|column| is_shown || column.heading != BY_HOPS.heading).copied().collect();
+    results.table(&columns)
+}
 
 const COST: [Column; 12] = [
     mean("Copies", "duplication_factor", Form::Fixed(2)),
@@ -124,7 +146,7 @@ const COST: [Column; 12] = [
 
 /// Returns a table with the runs of each series below its name.
 fn by_series(results: &Results<'_>, columns: &[Column]) -> Vec<Part> {
-    let mut table = results.table(columns);
+    let mut table = table(results, columns);
     let mut rows = Vec::new();
     let mut series = "";
     for (shown, row) in table.rows.into_iter().zip(&results.rows) {
@@ -175,13 +197,14 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     let runs = rows.len();
     if missing == 0.0 {
         let total = number(total);
-        sentences.push(format!("{total} messages in {runs} runs; all of them reached every node."));
+        let runs = results.counted();
+        sentences.push(format!("{total} messages in {runs}; all of them reached every node."));
     } else {
         let mut worst: Vec<&Runs<'_>> = rows.iter().filter(|row| incomplete(row) > 0.0).collect();
         worst.sort_by(|a, b| incomplete(b).total_cmp(&incomplete(a)));
         let some = worst.iter().take(4).map(|row| {
             let share = percent(incomplete(row) / row.mean("messages"), 2);
-            format!("{} ({} of its messages)", row.named(), share)
+            format!("{} ({} of its messages)", row.quoted(), share)
         });
         let some: Vec<String> = some.collect();
         sentences.push(format!(
@@ -192,17 +215,19 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         sentences.push(format!("Most of them in {}.", some.join(", ")));
         let is_clean = |row: &&Runs<'_>| incomplete(row) == 0.0 && row.mean("queue_drops") == 0.0;
         let clean = rows.iter().filter(is_clean).count();
-        sentences.push(format!("{clean} of {runs} runs had no incomplete messages and no full queues."));
+        let runs = plural(runs as f64, "run");
+        sentences.push(format!("{clean} of {runs} had no incomplete messages and no full queues."));
     }
     let mean = |row: &&Runs<'_>| row.mean(MEAN);
     let max = |row: &&Runs<'_>| row.mean("dissemination_ms.max");
     let timed = || rows.iter().filter(|row| mean(row).is_finite());
-    let worded = |row: &Runs<'_>, value: f64| format!("{} ({})", short_ms(value), row.named());
+    let worded = |row: &Runs<'_>, value: f64| format!("{} ({})", short_ms(value), row.quoted());
     if let Some(fast) = timed().min_by(|a, b| mean(a).total_cmp(&mean(b))).filter(|_| runs > 1)
         && let Some(slow) = timed().max_by(|a, b| mean(a).total_cmp(&mean(b)))
     {
+        let doubt = fast.doubt(slow, MEAN);
         let [fast, slow] = [fast, slow].map(|row| worded(row, mean(&row)));
-        sentences.push(format!("Mean dissemination times range from {fast} to {slow}."));
+        sentences.push(format!("Mean dissemination times range from {fast} to {slow}.{doubt}"));
     }
     if let Some(worst) = timed().max_by(|a, b| max(a).total_cmp(&max(b))) {
         sentences.push(format!("The slowest message of all took {}.", worded(worst, max(&worst))));

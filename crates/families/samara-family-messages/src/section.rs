@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 use samara_document::table::{Quantity, Shape, scan};
 use samara_document::{Inputs, closest, host_names};
 
-use samara_pubsub::parameters::{
-    self, FLOODSUB, FloodParameters, GOSSIPSUB, PLUMTREE, PlumtreeParameters, RANDOMSUB,
-};
+use samara_pubsub::parameters::{self, FLOODSUB_KIND, GOSSIPSUB, PLUMTREE_KIND, RANDOMSUB};
 use samara_scenario::family::{
     FamilySpec, Files, NO_CHANNELS, NO_TOPICS, NO_UNSENT, NoParameters, PartType, ProtocolKind,
 };
@@ -30,12 +28,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "Random nodes publish a stream of messages",
     docs: "protocols/gossipsub.md",
     content: PartType::of::<Messages>(),
-    protocols: &[
-        GOSSIPSUB,
-        ProtocolKind::of::<FloodParameters>(FLOODSUB),
-        ProtocolKind::of::<NoParameters>(RANDOMSUB),
-        ProtocolKind::of::<PlumtreeParameters>(PLUMTREE),
-    ],
+    protocols: &[GOSSIPSUB, FLOODSUB_KIND, ProtocolKind::of::<NoParameters>(RANDOMSUB), PLUMTREE_KIND],
     unused: &[NO_CHANNELS, NO_UNSENT, NO_TOPICS],
     files: Files {
         named: |scenario| {

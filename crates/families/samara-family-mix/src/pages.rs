@@ -15,7 +15,7 @@ pub(super) static PAGE: PageSpec = PageSpec {
         Section::drawn(side_by_side).side_by_side(),
         Section::new("Throughput and its bounds").about(LEGEND).tables(&[&[
             mean("slots/s", "slots_per_s", Form::Number),
-            computed("failed", |_, row| format!("{:.0} of {:.0}", row.mean("failed"), row.mean("rounds"))),
+            computed("failed", |_, row| format!("{} of {}", number(row.mean("failed")), number(row.mean("rounds")))),
             mean("wrong", FAULTS, Form::Number),
             mean("gain", "gain", Form::Fixed(2)),
             computed("formula", |_, row| {
@@ -205,11 +205,13 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         let failed = if failed == 0.0 { "none".to_owned() } else { number(failed) };
         let verb = if failed == "none" { "failed" } else { "reported as failed" };
         format!(
-            "{}: {failed} {verb}; all others came out complete, in the same order at all nodes.",
-            plural(rounds, "round")
+            "{} in {}: {failed} {verb}; all others came out complete, in the same order at all nodes.",
+            plural(rounds, "round"),
+            results.counted()
         )
     } else {
-        format!("{} rounds: {} payloads, orders or ends were wrong.", number(rounds), number(bad))
+        let (rounds, runs) = (plural(rounds, "round"), results.counted());
+        format!("{rounds} in {runs}: {} payloads, orders or ends were wrong.", number(bad))
     }];
     let gains = series(results);
     let gains = gains.iter().filter_map(|(_, rows)| best(rows));
@@ -236,7 +238,7 @@ fn best(rows: &[&Runs<'_>]) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "{}{point}: {} payloads/s, {:.1} times as many as the first run{formula}. {}",
+        "\"{}\"{point}: {} payloads/s, {:.1} times as many as the first run{formula}. {}",
         best.label,
         grouped(best.mean("slots_per_s")),
         gain(best),
@@ -249,7 +251,7 @@ fn faults(results: &Results<'_>) -> Option<String> {
         results.rows.iter().filter(|row| !row.data::<MixData>().harm.is_empty()).collect();
     let gap = hit.iter().map(|row| row.mean("longest_gap_ms")).reduce(f64::max)?;
     let service = hit.iter().map(|row| row.mean("service_gap_ms")).fold(0.0, f64::max);
-    let others: f64 = hit.iter().map(|row| row.mean("failed_unharmed")).sum();
+    let others: f64 = hit.iter().flat_map(|row| row.values("failed_unharmed")).sum();
     Some(format!(
         "With faults, the longest gap was {} for a team and {} for all teams; {} of teams without a fault failed.",
         short_ms(gap),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use samara_engine::settings::Settings;
 use samara_engine::units::{Share, Span};
-use samara_mix::{Config, Group, Parameters, ResultShape};
+use samara_mix::{Config, FileConfig, Group, Parameters, ResultShape};
 use samara_sim::identity_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     docs: "protocols/mix.md",
     content: PartType::of::<Mix>(),
     nodes_max: POOL_MAX,
-    protocols: &[ProtocolKind::of::<Parameters>("cmix")],
+    protocols: &[ProtocolKind::of_settings::<FileConfig>("cmix")],
     unused: &[
         NO_CHANNELS,
         NO_UNSENT,

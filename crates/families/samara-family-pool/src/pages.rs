@@ -244,17 +244,15 @@ fn findings(results: &Results<'_>) -> Vec<String> {
 }
 
 fn delivered(results: &Results<'_>) -> String {
-    let count = |row: &Runs<'_>, metric: &str| row.values(metric).iter().sum::<f64>();
-    let all = |metric: &str| results.rows.iter().map(|row| count(row, metric)).sum::<f64>();
-    let (total, incomplete) = (all("transactions"), all("incomplete"));
+    let (total, incomplete) = (results.sum("transactions"), results.sum("incomplete"));
     if incomplete == 0.0 {
-        let runs = plural(results.all().count() as f64, "run");
+        let runs = results.counted();
         let total = plural(total, "transaction");
         return format!(
             "{total} in {runs}; every valid one reached every honest node, by its pool or in a block."
         );
     }
-    let missed = results.rows.iter().filter(|row| count(row, "incomplete") > 0.0);
+    let missed = results.rows.iter().filter(|row| row.mean("incomplete") > 0.0);
     let runs = groups(missed, |row| format!("\"{}\"", row.label));
     format!(
         "{} of {} transactions did not reach every honest node: {}.",

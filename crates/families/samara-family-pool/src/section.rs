@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use samara_cat::config::{Announce, Parameters, key_of};
+use samara_cat::config::{Announce, FileConfig, Parameters, key_of};
 use samara_cat::pool::{Admission, CheckKind, Verdict};
 use samara_cat::{Cat, Config, Preset, Transaction};
 use samara_engine::units::{Share, Size, Span};
@@ -22,12 +22,19 @@ pub static FAMILY: FamilySpec = FamilySpec {
     title: "Clients submit transactions, blocks take them out",
     docs: "protocols/cat.md",
     content: PartType::of::<Transactions>(),
-    protocols: &[ProtocolKind::of::<Parameters>("cat")],
+    protocols: &[ProtocolKind::of_settings::<FileConfig>("cat")],
     unused: &[
         NO_UNSENT,
         NO_TOPICS,
         ("network.stalled_periods", "transactions of a pool wait for no stalled process"),
     ],
+    in_effect: |scenario| match &scenario.transport.connection {
+        Some(connection) if connection.flush.is_none() => {
+            let flush = toml::Value::try_from(flush(scenario));
+            flush.into_iter().map(|flush| ("transport.connection.flush", flush)).collect()
+        }
+        _ => Vec::new(),
+    },
     transport: with_channels,
     end: |scenario| {
         let transactions: &Transactions = scenario.part();

@@ -5,7 +5,7 @@ use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
 use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleSpec, SourceKind};
 use samara_engine::settings::Form;
 use samara_engine::units::Span;
-use samara_gossipsub::config::{HeartbeatOrder, Parameters, expected_of, followers, key_of};
+use samara_gossipsub::config::{FileConfig, HeartbeatOrder, Parameters, expected_of, followers, key_of};
 use samara_scenario::family::{Followers, ProtocolKind};
 use samara_scenario::{Checks, Scenario};
 use schemars::JsonSchema;
@@ -40,7 +40,30 @@ pub const GOSSIPSUB: ProtocolKind = ProtocolKind {
         let parameters = scenario.find::<Parameters>().filter(|own| own.given().has("heartbeat"))?;
         Some(Span::of(&parameters.config.heartbeat_interval))
     },
-    ..ProtocolKind::of::<Parameters>("gossipsub")
+    ..ProtocolKind::of_settings::<FileConfig>("gossipsub")
+};
+
+/// FloodSub, for the list of a family's protocols.
+pub const FLOODSUB_KIND: ProtocolKind = ProtocolKind {
+    in_effect: |scenario| {
+        let common = pubsub(scenario.find()?, false).common;
+        let sending = scenario.find::<FloodParameters>()?.filled(&common);
+        toml::Table::try_from(sending).ok()
+    },
+    ..ProtocolKind::of::<FloodParameters>(FLOODSUB)
+};
+/// Plumtree, for the list of a family's protocols.
+pub const PLUMTREE_KIND: ProtocolKind = ProtocolKind {
+    in_effect: |scenario| {
+        let config = plumtree(scenario.find()?, false);
+        let filled = PlumtreeParameters {
+            optimization_threshold: Some(config.optimization_threshold.unwrap_or(0)),
+            graft_timeout: Some(Span::of(&config.graft_timeout)),
+            ..scenario.find::<PlumtreeParameters>()?.filled(&config.common)
+        };
+        toml::Table::try_from(filled).ok()
+    },
+    ..ProtocolKind::of::<PlumtreeParameters>(PLUMTREE)
 };
 
 /// Declares the parameters of a baseline: its own keys, and those of how its nodes send. Flattened
@@ -64,6 +87,12 @@ macro_rules! baseline {
         }
 
         impl $Name {
+            /// Returns the parameters with the values in effect in place of absent ones.
+            fn filled(&self, common: &Common) -> Self {
+                let (withdraw, dispatch) = (Some(common.withdraw), Some(common.dispatch));
+                Self { withdraw, dispatch, ..self.clone() }
+            }
+
             /// Returns the parameters that all baselines have.
             pub fn sending(&self) -> FloodParameters {
                 FloodParameters {

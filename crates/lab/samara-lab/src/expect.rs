@@ -1,9 +1,9 @@
 //! Expectations about the results, which make a scenario a regression test.
 
 use samara_engine::units::{Rate, Share, Size, Span};
-use samara_report::words::percent;
+use samara_report::words::{number, percent, plural, short_ms};
 use samara_scenario::{Loaded, OTHER_NODES};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::metric::{Metric, declared, has_value, is_distribution, unit, unit_in};
 use crate::report::grouped;
@@ -40,11 +40,15 @@ const SIGNS: [(&str, Holds); 5] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationResult {
     pub run: String,
+    /// The values of the sweep and the seed, if the run has several points; see [`place`].
+    pub place: String,
     /// The expectation in words.
     pub expected: String,
     /// The value of the metric; `None` if there is no such metric.
     pub found: Option<f64>,
     pub unit: &'static str,
+    /// The limit, in the unit of the metric.
+    pub limit: f64,
     pub holds: bool,
     /// False if it describes a built-in scenario of which keys were changed: it is shown, but is no
     /// failure.
@@ -67,7 +71,7 @@ impl ExpectationResult {
                 format!("✓ {run}: {expected} for what arrived (incomplete: {})", self.left_out)
             }
             (true, _) => format!("✓ {run}: {expected}"),
-            (false, true) => format!("✗ {run}: {expected}, but it is {}", self.written()),
+            (false, true) => format!("✗ {run}: {expected}, but it is {}{}", self.written(), self.at()),
             (false, false) => format!("– {run}: {expected}, here {}", self.written()),
         }
     }
@@ -84,23 +88,79 @@ impl ExpectationResult {
     /// Returns the lines of several results, each once for all seeds and points. An expectation that
     /// does not count has one line for all runs that do not meet it.
     pub fn lines<'a>(results: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
-        let key = |result: &&Self| match result.holds || result.counts {
-            true => result.line(),
-            false => format!("– {}: not met", result.expected),
+        let key = |result: &&Self| {
+            let run = if result.holds || result.counts { result.run.clone() } else { String::new() };
+            (run, result.expected.clone(), result.holds, result.counts, result.left_out > 0)
         };
-        let line = |(key, group): (String, Vec<&Self>)| match group.as_slice() {
-            [one] => one.line(),
-            several => format!("{key} ({} runs)", several.len()),
-        };
-        grouped(results, key).into_iter().map(line).collect()
+        let groups = grouped(results, key).into_iter();
+        groups
+            .map(|(_, group)| if let [one] = group[..] { one.line() } else { Self::of_all(&group) })
+            .collect()
     }
 
-    pub fn written(&self) -> String {
-        match self.found {
-            None => "not measured".to_owned(),
-            Some(found) if self.unit == "share" => percent(found, 2),
-            Some(found) => format!("{} {}", (found * 1e4).round() / 1e4, self.unit).trim_end().to_owned(),
+    /// Returns the line of several results of one expectation that all hold, or all do not.
+    fn of_all(group: &[&Self]) -> String {
+        let first = group[0];
+        let Self { run, expected, .. } = first;
+        let count = group.len();
+        let left_out: u64 = group.iter().map(|result| result.left_out).sum();
+        match (first.holds, first.counts) {
+            (true, _) if left_out > 0 => {
+                format!(
+                    "✓ {run}: {expected} for what arrived (incomplete: {left_out} in {})",
+                    first.points(count)
+                )
+            }
+            (true, _) => format!("✓ {run}: {expected} ({})", first.points(count)),
+            (false, false) => format!("– {expected}: not met ({count} runs)"),
+            (false, true) => {
+                let found = |result: &&&Self| result.found.unwrap_or(f64::NAN);
+                let least = group.iter().min_by(|a, b| found(a).total_cmp(&found(b))).unwrap_or(&first);
+                let most = group.iter().max_by(|a, b| found(a).total_cmp(&found(b))).unwrap_or(&first);
+                let (low, high) = (least.written(), most.written());
+                let values = if low == high { low } else { format!("{low} to {high}") };
+                let places: Vec<&str> = group.iter().map(|result| result.place.as_str()).collect();
+                let named = places.iter().take(PLACES_MAX).filter(|place| !place.is_empty());
+                let mut named: Vec<&str> = named.copied().collect();
+                let more = format!("{} more", count - named.len().min(count));
+                if named.is_empty() {
+                    return format!("✗ {run}: {expected}, but it is {values} ({count} runs)");
+                }
+                if named.len() < count {
+                    named.push(&more);
+                }
+                format!("✗ {run}: {expected}, but it is {values} ({})", named.join("; "))
+            }
         }
+    }
+
+    /// Returns a number of points of this run in words.
+    fn points(&self, count: usize) -> String {
+        let things = match self.place.as_str() {
+            "" => "run",
+            place if place.starts_with(SEED) => "seed",
+            _ => "point",
+        };
+        plural(count as f64, things)
+    }
+
+    fn at(&self) -> String {
+        if self.place.is_empty() { String::new() } else { format!(" ({})", self.place) }
+    }
+
+    /// Returns the value as tables show it or, if the limit then looks the same, with four decimals.
+    pub fn written(&self) -> String {
+        let Some(found) = self.found else { return "not measured".to_owned() };
+        let rounded = |value: f64| match self.unit {
+            "share" => percent(value, 2),
+            "ms" => short_ms(value),
+            unit => format!("{} {unit}", number(value)).trim_end().to_owned(),
+        };
+        let exact = || match self.unit {
+            "share" => format!("{} %", (found * 1e8).round() / 1e6),
+            unit => format!("{} {unit}", (found * 1e4).round() / 1e4).trim_end().to_owned(),
+        };
+        if rounded(found) == rounded(self.limit) { exact() } else { rounded(found) }
     }
 }
 
@@ -110,12 +170,12 @@ impl Expectation {
     pub fn all_of(loaded: &Loaded) -> Result<Vec<Self>, String> {
         finding::check(loaded)?;
         let parse = |(key, text): (&String, &String)| {
-            known(loaded, key).map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))?;
+            known(loaded, key).map_err(|error| loaded.error("expect", key, &error))?;
             let counts = !loaded.advisory.contains(key);
             let own = |parsed: &Self| unit_in(family::of(&loaded.scenario), &parsed.metric);
             let one = |one| Self::parse(key, one).map(|parsed| Self { counts, unit: own(&parsed), ..parsed });
             let all: Result<Vec<Self>, String> = text.split(',').map(one).collect();
-            all.map_err(|error| format!("{}: expect.\"{key}\": {error}", loaded.source))
+            all.map_err(|error| loaded.error("expect", key, &error))
         };
         let all: Vec<Vec<Self>> = loaded.scenario.expect.iter().map(parse).collect::<Result<_, _>>()?;
         let first = loaded.scenario.runs.first();
@@ -156,8 +216,43 @@ impl Expectation {
         let incomplete = incomplete.unwrap_or(0);
         let left_out = if is_distribution(&self.metric) { incomplete } else { 0 };
         let (run, unit, counts) = (run.to_owned(), self.unit, self.counts);
-        Some(ExpectationResult { run, expected, found, unit, holds, counts, left_out })
+        let (place, limit) = (String::new(), self.limit);
+        Some(ExpectationResult { run, place, expected, found, unit, limit, holds, counts, left_out })
     }
+
+    /// Checks the metrics of runs, each with its name and parameters.
+    pub fn check_all<'a>(
+        all: &[Self],
+        loaded: &Loaded,
+        runs: impl Iterator<Item = (&'a str, &'a Map<String, Value>, &'a Value)>,
+    ) -> Vec<ExpectationResult> {
+        let of_run = |(name, parameters, metrics)| {
+            let place = place(loaded, parameters);
+            let results = all.iter().filter_map(move |one| one.check(name, metrics));
+            results.map(move |result| ExpectationResult { place: place.clone(), ..result })
+        };
+        runs.flat_map(of_run).collect()
+    }
+}
+
+/// The first word of a place that is only a seed.
+const SEED: &str = "seed ";
+/// Maximum number of places in a line.
+const PLACES_MAX: usize = 4;
+
+/// Returns the values of the sweep's keys and the seed of a run, as far as the scenario has several.
+fn place(loaded: &Loaded, parameters: &Map<String, Value>) -> String {
+    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+    let value = |key: &str| {
+        parameters.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let of_axis = axes.filter_map(|axis| {
+        let label = if axis.label.is_empty() { &axis.key } else { &axis.label };
+        Some(format!("{label} {}", value(&axis.key)?))
+    });
+    let seeds = loaded.points.iter().any(|point| point.seed != loaded.points[0].seed);
+    let seed = value("seed").filter(|_| seeds).map(|seed| format!("{SEED}{seed}"));
+    of_axis.chain(seed).collect::<Vec<_>>().join(", ")
 }
 
 /// Splits `RUN:METRIC` into the run, if there is one, and the metric.

@@ -30,7 +30,7 @@ struct Figure {
 pub fn check(loaded: &Loaded) -> Result<(), String> {
     for (place, text) in loaded.scenario.scenario.findings.iter().enumerate() {
         parse(text, loaded)
-            .map_err(|error| format!("{}: scenario.findings.{place}: {error}", loaded.source))?;
+            .map_err(|error| loaded.error("scenario", &format!("findings.{place}"), &error))?;
     }
     Ok(())
 }

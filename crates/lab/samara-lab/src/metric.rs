@@ -234,6 +234,9 @@ fn name(path: &str) -> &str {
     }
 }
 
+/// Length of the beginning that a wrong name shares with the suggested one, if no name is close.
+const STEM: usize = 3;
+
 /// Errors list the metrics of a family with at most so many.
 const LISTED_MAX: usize = 20;
 
@@ -255,8 +258,11 @@ pub fn declared(path: &str, family: Option<&Family>) -> Result<(), String> {
         return Err(format!("scenarios with [{}] have no metric \"{name}\"{all}", family.spec.section));
     }
     let below = path.split_once(name).map_or("", |(_, below)| below);
-    let hint =
-        closest(name, own).map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
+    let stem = name.get(..STEM).filter(|_| name.len() > STEM);
+    let akin = stem.and_then(|stem| own.iter().copied().find(|other| other.starts_with(stem)));
+    let hint = closest(name, own)
+        .or(akin)
+        .map_or_else(String::new, |name| format!("; did you mean \"{name}{below}\"?"));
     Err(format!("there is no metric \"{path}\"{hint}{all}"))
 }
 

@@ -47,6 +47,11 @@ impl Hosts {
     }
 }
 
+/// Returns true if all pairs of hosts have the same latency.
+pub fn has_one_latency(network: &samara_document::Network) -> bool {
+    network.regions.is_none() && network.latency_file.is_none()
+}
+
 /// Reads or draws classes, regions and latencies.
 ///
 /// Observers, the hosts from number `scenario.network.nodes` on, have no class.

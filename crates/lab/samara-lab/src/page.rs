@@ -77,6 +77,7 @@ impl PageSpec {
             let legend = section.about.to_owned();
             Summary { legend, table: results.table(columns), ..Summary::default() }
         });
+        add_sentence(&mut summary.legend, &means(results));
         if summary.sentences.is_empty() {
             summary.sentences.clone_from(&findings);
         }
@@ -206,12 +207,28 @@ impl Section {
         parts.extend(self.tables.iter().map(|columns| Part::Table(results.table(columns))));
         parts.extend(self.named.iter().map(|names| Part::Table(named(results, names))));
         let (heading, mut text) = (self.title.to_owned(), self.about.to_owned());
-        let seeds = results.rows.iter().map(|row| row.metrics.len()).max().unwrap_or(1);
-        if seeds > 1 && self.charts.iter().any(|chart| matches!(chart, Chart::Lines(..))) {
-            text += &format!("Means over {seeds} seeds, with 95 % confidence intervals.");
+        let mut said = means(results);
+        if !said.is_empty() && self.charts.iter().any(|chart| matches!(chart, Chart::Lines(..))) {
+            said = said.replace('.', ", with 95 % confidence intervals.");
         }
+        add_sentence(&mut text, &said);
         if parts.is_empty() { Vec::new() } else { vec![samara_report::Section { heading, text, parts }] }
     }
+}
+
+/// Returns what the figures of several seeds are; empty for one seed.
+fn means(grid: &Grid<'_>) -> String {
+    match grid.seeds() {
+        0 | 1 => String::new(),
+        seeds => format!("Means over {seeds} seeds."),
+    }
+}
+
+fn add_sentence(text: &mut String, sentence: &str) {
+    if !text.is_empty() && !sentence.is_empty() {
+        text.push(' ');
+    }
+    *text += sentence;
 }
 
 /// Returns a table of the means of metrics, whose names are the headings.

@@ -5,6 +5,8 @@ mod frame;
 mod rows;
 pub mod spread;
 
+use std::collections::BTreeMap;
+
 use samara_document::PREFIX;
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{Look, Page, Part, Row, Section, Summary, Table};
@@ -21,8 +23,8 @@ use crate::statistics::Statistics;
 pub(crate) use classes::section as by_class;
 pub(crate) use frame::first_figure;
 pub use frame::{Made, colours};
-pub(crate) use rows::unit_of;
 pub use rows::{Bound, Grid, Results, Runs, grouped, slug, value};
+pub(crate) use rows::{Item, unit_of};
 
 /// A family's part of a page of results.
 #[derive(Debug)]
@@ -43,7 +45,8 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let family = family::of(&loaded.scenario);
     let grouped = Results::of(loaded, findings);
     let mut body = family.page.body(&grouped);
-    let said = finding::sentences(loaded, results);
+    let said: Vec<String> =
+        grouped.equal_runs().into_iter().chain(finding::sentences(loaded, results)).collect();
     body.findings.splice(..0, said.iter().cloned());
     body.summary.sentences.splice(..0, said);
     body.findings.extend(explain::difference(findings, loaded.scenario.scenario.explained.as_ref()));
@@ -55,6 +58,7 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         body.summary.sentences.push(remark);
     }
     body.summary.notes = by_verdict(&summary.published).into_iter().chain(left_out(loaded)).collect();
+    body.summary.sentences = by_name(loaded, body.summary.sentences);
     let (measured, others) = (beside_measured(comparisons), beside_others(loaded, &summary.published));
     let rivals = rivals(loaded, &summary.runs);
     body.summary.more = [&rivals, &measured].into_iter().flatten().cloned().collect();
@@ -90,13 +94,13 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     }
 }
 
-/// Returns a sentence on each fault that had no effect, since runs ended before, from the numbers of
-/// these faults in each run.
+/// Returns a sentence on each fault that had no effect, since all traffic ended before, from the numbers
+/// of these faults in each run.
 pub fn late_faults<'a>(runs: impl ExactSizeIterator<Item = &'a Vec<usize>>) -> Vec<String> {
     let all = plural(runs.len() as f64, "run");
     let late = grouped(runs.flatten(), |fault| **fault);
     let sentence = |(fault, runs): (usize, Vec<&usize>)| {
-        format!("fault.{fault} had no effect in {} of {all}: they ended before.", runs.len())
+        format!("fault.{fault} had no effect in {} of {all}: all traffic ended before it.", runs.len())
     };
     late.into_iter().map(sentence).collect()
 }
@@ -137,6 +141,26 @@ pub const ADVISORY: &str =
 fn labelled(loaded: &Loaded, checked: &[ExpectationResult]) -> Vec<ExpectationResult> {
     let label = |one: &ExpectationResult| label_of(loaded, &one.run).to_owned();
     checked.iter().map(|one| ExpectationResult { run: label(one), ..one.clone() }).collect()
+}
+
+/// Returns sentences with the names of runs in place of their labels in quotes: tables in a terminal have
+/// names, which --only takes. A label of several runs stays.
+pub(crate) fn by_name(loaded: &Loaded, sentences: Vec<String>) -> Vec<String> {
+    let labels = grouped(&loaded.points, |point| point.label.as_str());
+    let names: BTreeMap<&str, &str> = labels
+        .into_iter()
+        .filter(|(_, points)| points.iter().all(|point| point.run == points[0].run))
+        .map(|(label, points)| (label, points[0].run.as_str()))
+        .collect();
+    let renamed = |sentence: String| {
+        let parts = sentence.split('"').enumerate();
+        let parts = parts.map(|(at, part)| match at % 2 {
+            1 => names.get(part).copied().unwrap_or(part),
+            _ => part,
+        });
+        parts.collect::<Vec<_>>().join("\"")
+    };
+    sentences.into_iter().map(renamed).collect()
 }
 
 /// The label of a run; its name if the scenario has no such run.

@@ -46,14 +46,14 @@ impl Page {
                 body {
                     header {
                         p.kind { "Samara · " (self.kind) }
-                        h1 { (self.title) }
+                        h1 { (unbroken(&self.title)) }
                         @if !self.changes.is_empty() {
                             p.changed { strong { "Changed" } @for change in &self.changes { " " code { (change) } } }
                         }
                         section.headline.bad[self.is_bad] aria-label="Key findings" {
-                            @for sentence in first { p.finding { (sentence) } }
+                            @for sentence in first { p.finding { (unbroken(sentence)) } }
                             (hero.unwrap_or_default())
-                            @if !others.is_empty() { ul { @for sentence in others { li { (sentence) } } } }
+                            @if !others.is_empty() { ul { @for sentence in others { li { (unbroken(sentence)) } } } }
                         }
                         @if !self.provenance.is_empty() { (provenance(&self.provenance)) }
                         @if !self.links.is_empty() {
@@ -260,9 +260,30 @@ fn card(card: &Card) -> Markup {
 fn prose(text: &str) -> Markup {
     html! {
         @for (i, part) in text.split('`').enumerate() {
-            @if i % 2 == 1 { code { (part) } } @else { (part) }
+            @if i % 2 == 1 { code { (part) } } @else { (unbroken(part)) }
         }
     }
+}
+
+/// Units that stand behind a number in texts.
+const UNITS: [&str; 17] = [
+    "%", "s", "ms", "µs", "min", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "bit/s", "kbit/s", "Mbit/s",
+    "Gbit/s", "MB/s",
+];
+
+/// Returns a text in which a number and its unit stay on one line.
+fn unbroken(text: &str) -> String {
+    let mut unbroken = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let is_unit = || {
+            let rest = &text[at + 1..];
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '/' && c != '%').unwrap_or(rest.len());
+            UNITS.contains(&&rest[..end])
+        };
+        let is_bound = c == ' ' && text[..at].ends_with(|c: char| c.is_ascii_digit()) && is_unit();
+        unbroken.push(if is_bound { '\u{a0}' } else { c });
+    }
+    unbroken
 }
 
 fn table(table: &Table) -> Markup {
@@ -572,4 +593,25 @@ fn ancestors<'a>(
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_their_units_stay_on_one_line() {
+        assert_eq!(
+            unbroken("826 ms in 10 s, 5 seeds: 3.1 %."),
+            "826\u{a0}ms in 10\u{a0}s, 5 seeds: 3.1\u{a0}%."
+        );
+        assert_eq!(unbroken("run 3 sends µ 2 µs"), "run 3 sends µ 2\u{a0}µs");
+        let page = Page {
+            title: "Sent in 10 s".to_owned(),
+            findings: vec!["Done after 826 ms.".to_owned()],
+            ..Page::default()
+        };
+        let html = page.html();
+        assert!(html.contains("<h1>Sent in 10\u{a0}s</h1>") && html.contains("after 826\u{a0}ms."), "{html}");
+    }
 }

@@ -14,5 +14,5 @@ pub use draw::{
 pub use html::DEADLINE_MAX;
 pub use section::{
     Arrival, Card, Drawing, Explorer, Figure, Look, Page, Panel, Part, Row, Section, Summary, Table, code,
-    plain,
+    csv_line, plain,
 };

@@ -210,6 +210,21 @@ impl Table {
     }
 }
 
+/// Returns a line of comma-separated values (RFC 4180). Spreadsheets treat a cell that starts with one of
+/// `=+-@` as a formula, so that an apostrophe precedes it unless it is a number.
+pub fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let cell = |cell: String| {
+        let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
+        let cell = if is_formula { format!("'{cell}") } else { cell };
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    };
+    cells.map(cell).collect::<Vec<_>>().join(",") + "\n"
+}
+
 /// Escapes a text for Markdown, which may come from somebody else's result: neither columns, nor
 /// elements, links and images, and sites notify nobody. Code stays as it is.
 pub fn plain(text: &str) -> String {
@@ -361,6 +376,12 @@ mod tests {
             "{line}"
         );
         assert_eq!(table.lines().count(), 3, "{table}");
+    }
+
+    #[test]
+    fn cells_of_others_are_no_formulas_and_no_columns() {
+        let cells = ["a, \"b\"", "=1+1", "-2.5", "-x", "two\nlines", ""].map(str::to_owned);
+        assert_eq!(csv_line(cells.into_iter()), "\"a, \"\"b\"\"\",'=1+1,-2.5,'-x,\"two\nlines\",\n");
     }
 
     #[test]

@@ -51,14 +51,17 @@ fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// Breaks a cell into lines of at most `width` columns, within words that are longer.
+/// Breaks a cell into lines of at most `width` columns. A word that is longer breaks behind the last dot,
+/// or else behind another sign, or else anywhere.
 fn cell_lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for part in wrapped(text, width, 0).split('\n') {
         let mut line = String::new();
         for c in part.chars() {
             if columns(&line) + c.width().unwrap_or(0) > width {
-                lines.push(std::mem::take(&mut line));
+                let end = line.rfind('.').or_else(|| line.rfind(['_', '-', '/', ':']));
+                let rest = line.split_off(end.map_or(line.len(), |end| end + 1));
+                lines.push(std::mem::replace(&mut line, rest));
             }
             line.push(c);
         }
@@ -196,6 +199,15 @@ mod tests {
         assert!(least.lines().all(|line| columns(line) <= 40), "{least}");
         assert!(least.ends_with("Not shown: incomplete; in the report.\n"), "{least}");
         assert!(least.contains("\nout-spaces\n"), "a long word has two lines: {least}");
+    }
+
+    #[test]
+    fn long_words_break_behind_dots() {
+        let lines = |text: &str, width| cell_lines(text, width);
+        let parts = ["by_class.home.", "delivery_latency_ms.max"];
+        assert_eq!(lines("by_class.home.delivery_latency_ms.max", 32), parts);
+        assert_eq!(lines("delivery_latency_ms.max", 12), ["delivery_", "latency_ms.", "max"]);
+        assert_eq!(lines("abcdefgh", 3), ["abc", "def", "gh"]);
     }
 
     #[test]

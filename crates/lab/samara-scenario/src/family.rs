@@ -11,6 +11,7 @@ use std::time::Duration;
 use samara_document::keys::is_within;
 use samara_document::{Inputs, Mismatch, from_value};
 use samara_engine::outbox::Policies;
+use samara_engine::settings::{Overlay, Section};
 use samara_engine::units::{Rate, Span};
 use samara_sim::Transport;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -85,6 +86,9 @@ pub struct ProtocolKind {
     pub followers: fn(&Scenario) -> Option<Followers>,
     /// Returns the time between two heartbeats of a node, for an estimate of a run's work.
     pub heartbeat: fn(&Scenario) -> Option<Span>,
+    /// Returns the keys of `[protocol]` with the values in effect, also those of the preset. `None` if
+    /// the protocol has no such values.
+    pub in_effect: fn(&Scenario) -> Option<toml::Table>,
 }
 
 impl ProtocolKind {
@@ -99,6 +103,15 @@ impl ProtocolKind {
             set_policies: |_, _| (),
             followers: |_| None,
             heartbeat: |_| None,
+            in_effect: |_| None,
+        }
+    }
+
+    /// Returns a protocol whose keys are settings over those of a preset.
+    pub const fn of_settings<S: Section>(name: &'static str) -> Self {
+        Self {
+            in_effect: |scenario| toml::Table::try_from(scenario.find::<Overlay<S>>()?.in_effect()).ok(),
+            ..Self::of::<Overlay<S>>(name)
         }
     }
 }
@@ -175,6 +188,9 @@ pub struct FamilySpec {
     /// Returns the least time of silence after which the protocol gives a peer up; `None` if only the
     /// transport does.
     pub least_timeout: fn(&Scenario) -> Option<Duration>,
+    /// Returns keys outside of `[protocol]` that follow from the protocol if the scenario does not set
+    /// them, with the values in effect.
+    pub in_effect: fn(&Scenario) -> Vec<(&'static str, toml::Value)>,
     /// Changes the transport to that of the family's real nodes.
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
@@ -219,6 +235,7 @@ impl FamilySpec {
         can_leave: false,
         wrong_fault: |_, _| None,
         least_timeout: |_| None,
+        in_effect: |_| Vec::new(),
         transport: |_, _| (),
         check: |_, _| (),
     };

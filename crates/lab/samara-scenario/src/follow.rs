@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use samara_document::keys::{get, remove, set_key};
+use samara_document::keys::{get, is_within, remove, set_key};
 use samara_document::{Network, Topology};
 
 use crate::family::Followers;
@@ -55,10 +55,6 @@ fn followers(scenario: &Scenario) -> Option<(String, String)> {
     let Followers { cause, values } = (scenario.selected.protocol_kind().followers)(scenario)?;
     let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     (!values.is_empty()).then(|| (cause, values.join(", ")))
-}
-
-fn sizes(scenario: &Scenario) -> Option<String> {
-    followers(scenario).map(|(_, values)| values)
 }
 
 /// Says which values of a protocol follow those that the scenario sets.
@@ -140,43 +136,92 @@ pub(crate) fn written(scenario: &Scenario, points: &[Point], names: &FileNames) 
     text(written, scenario, points).map_err(|error| error.to_string())
 }
 
-/// Renders the table of a scenario section by section, with the sizes of a mesh that follow others as
-/// comments before `[protocol]`, and before runs that have others.
-fn text(written: toml::Table, scenario: &Scenario, points: &[Point]) -> Result<String, toml::ser::Error> {
-    let own = sizes(scenario);
-    // The first point of each run. A search for each would take quadratic time.
-    let mut first: BTreeMap<&str, &Point> = BTreeMap::new();
-    for point in points {
-        first.entry(&point.run).or_insert(point);
+/// The dotted keys with the values in effect.
+type InEffect = BTreeMap<String, toml::Value>;
+
+/// Returns the values of the protocol that are in effect, with those of its preset, and the values of
+/// other sections that follow from it.
+pub(crate) fn in_effect(scenario: &Scenario) -> InEffect {
+    fn add(values: &mut InEffect, key: &str, value: &toml::Value) {
+        match value {
+            toml::Value::Table(table) if !table.contains_key("kind") => {
+                table.iter().for_each(|(below, value)| add(values, &format!("{key}.{below}"), value));
+            }
+            value => drop(values.insert(key.to_owned(), value.clone())),
+        }
     }
+    let mut values = InEffect::new();
+    let protocol = (scenario.selected.protocol_kind().in_effect)(scenario).unwrap_or_default();
+    protocol.iter().for_each(|(key, value)| add(&mut values, &format!("protocol.{key}"), value));
+    for (key, value) in (scenario.family().in_effect)(scenario) {
+        add(&mut values, key, &value);
+    }
+    values
+}
+
+/// Returns the values in effect that all points of each run share, and the keys in which they differ.
+fn of_runs(points: &[Point]) -> (BTreeMap<&str, InEffect>, BTreeSet<String>) {
+    let mut runs: BTreeMap<&str, InEffect> = BTreeMap::new();
+    let mut varying = BTreeSet::new();
+    // Seeds change no key.
+    let seed = points.first().map(|point| point.seed);
+    for point in points.iter().filter(|point| Some(point.seed) == seed) {
+        let own = in_effect(&point.scenario);
+        match runs.get_mut(point.run.as_str()) {
+            None => drop(runs.insert(&point.run, own)),
+            Some(shared) => shared.retain(|key, value| {
+                let is_shared = own.get(key) == Some(value);
+                if !is_shared {
+                    varying.insert(key.clone());
+                }
+                is_shared
+            }),
+        }
+    }
+    (runs, varying)
+}
+
+/// Renders values in effect as comments that stand before the keys of a section.
+fn comments<'a>(values: impl Iterator<Item = (&'a String, &'a toml::Value)>) -> String {
+    let lines: String = values.map(|(key, value)| format!("# {key} = {value}\n")).collect();
+    if lines.is_empty() { lines } else { format!("# Also in effect:\n{lines}") }
+}
+
+/// Renders the table of a scenario section by section. Comments before a section have the values in
+/// effect that it does not set; comments before a run those that differ from the scenario's.
+fn text(written: toml::Table, scenario: &Scenario, points: &[Point]) -> Result<String, toml::ser::Error> {
+    let (runs, varying) = of_runs(points);
+    let mut own = in_effect(scenario);
+    own.retain(|key, _| !varying.contains(key));
+    let of_section = |section: &str| {
+        let unset = own.iter().filter(|(key, _)| is_within(key, section) && get(&written, key).is_none());
+        comments(unset)
+    };
     let of_run = |run: &toml::Value| {
-        let point = first.get(run.get("name").and_then(toml::Value::as_str)?)?;
-        sizes(&point.scenario).filter(|sizes| Some(sizes) != own.as_ref())
+        let values = run.get("name").and_then(toml::Value::as_str).and_then(|name| runs.get(name));
+        let set = run.get("set").and_then(toml::Value::as_table);
+        let is_set = |key: &str| set.is_some_and(|set| set.keys().any(|own| is_within(key, own)));
+        let values = values.into_iter().flatten();
+        let differing = values.filter(|(key, value)| own.get(*key) != Some(*value) && !is_set(key));
+        comments(differing)
     };
     let mut chunks = Vec::new();
-    for (section, value) in written {
+    for (section, value) in &written {
         match value {
             toml::Value::Array(runs) if section == "run" => {
-                chunks.extend(
-                    runs.into_iter()
-                        .map(|run| (section.clone(), of_run(&run), toml::Value::Array(vec![run]))),
-                );
+                let chunk = |run: &toml::Value| (of_run(run), toml::Value::Array(vec![run.clone()]));
+                chunks.extend(runs.iter().map(chunk).map(|(comment, run)| (section, comment, run)));
             }
-            value => {
-                let sizes = own.clone().filter(|_| section == "protocol");
-                chunks.push((section, sizes, value));
-            }
+            value => chunks.push((section, of_section(section), value.clone())),
         }
     }
     let mut text = String::new();
-    for (section, sizes, value) in chunks {
+    for (section, comment, value) in chunks {
         if !text.is_empty() {
             text.push('\n');
         }
-        if let Some(sizes) = sizes {
-            text += &format!("# Also in effect: {sizes}\n");
-        }
-        text += &toml::to_string(&toml::Table::from_iter([(section, value)]))?;
+        text += &comment;
+        text += &toml::to_string(&toml::Table::from_iter([(section.clone(), value)]))?;
     }
     Ok(text)
 }

@@ -11,7 +11,7 @@ use samara_document::keys::{GridAxis, is_within, parse_value, plain, unset_key};
 use samara_document::{Inputs, Mismatch, Problem, ScenarioError, closest, file, line_of, text};
 use samara_engine::outbox::Policies;
 
-use crate::follow::{FileNames, limit_links, moved_sizes, written};
+use crate::follow::{FileNames, in_effect, limit_links, moved_sizes, written};
 use crate::layers::{Layer, is_replaced, merge};
 use crate::resolve::resolve;
 use crate::schema::Forms;
@@ -54,6 +54,8 @@ pub struct Loaded {
     pub scenario: Scenario,
     /// The scenario as TOML.
     pub text: String,
+    /// The text of the file, for the lines of errors; empty for a built-in scenario.
+    pub file: String,
     /// The files that the scenario names.
     pub inputs: Inputs,
     /// All combinations of sweep values, runs and seeds, in this order.
@@ -72,9 +74,10 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub key: String,
-    /// The value of the file, with its defaults; absent if the key has none.
+    /// The value of the file, with its defaults and those of the protocol's preset; absent if the key
+    /// has none.
     pub before: Option<toml::Value>,
-    /// The new value; absent if the key no longer applies.
+    /// The new value, or that of the preset; absent if the key no longer applies.
     pub after: Option<toml::Value>,
 }
 
@@ -88,6 +91,9 @@ impl Display for Change {
         }
         let [before, after] =
             [&self.before, &self.after].map(|value| value.as_ref().map_or("default".to_owned(), plain));
+        if before == after {
+            return write!(f, "{} {after}, which is in effect anyway", self.key);
+        }
         write!(f, "{} {before} -> {after}", self.key)
     }
 }
@@ -327,13 +333,29 @@ fn load_text(
         return Err(ScenarioError { source, problems });
     }
     let notes = notes.into_iter().collect();
+    let file = if builtin(&source).is_some() { String::new() } else { text.to_owned() };
     let mut loaded =
-        Loaded { source, scenario, text: String::new(), inputs, points, notes, changes, advisory };
+        Loaded { source, scenario, text: String::new(), file, inputs, points, notes, changes, advisory };
     loaded.write()?;
     Ok(loaded)
 }
 
 impl Loaded {
+    /// Returns an error about a key of a section, with its line if the file sets it.
+    pub fn error(&self, section: &str, key: &str, message: &str) -> String {
+        let table: toml::Table = self.file.parse().unwrap_or_default();
+        let name = key.split('.').next().unwrap_or_default();
+        let is_set = |section: &toml::Table| section.contains_key(key) || section.contains_key(name);
+        let is_of_file = table.get(section).and_then(toml::Value::as_table).is_some_and(is_set);
+        let line = line_of(&self.file, &format!("{section}.{key}")).filter(|_| is_of_file);
+        let place = line.map_or_else(String::new, |line| format!(":{line}"));
+        // Keys of metrics contain dots and colons.
+        let shown = if section == "expect" { format!("\"{key}\"") } else { key.to_owned() };
+        let mut problem = Problem { key: None, line, message: message.to_owned() };
+        problem.quote(&self.file);
+        format!("{}{place}: {section}.{shown}: {}", self.source, problem.message)
+    }
+
     /// Returns true if no changed key makes a published figure a figure of something else. Other
     /// values of a sweep leave those alone that name theirs.
     pub fn meets_conditions(&self, figure: &PublishedFigure) -> bool {
@@ -552,6 +574,11 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
     compare(&before, &after, "", &mut changes);
     // A file replaces these values.
     changes.retain(|change| !is_replaced(&change.key, scenario.family(), &after));
+    let (before, after) = (in_effect(shipped), in_effect(scenario));
+    for Change { key, before: old, after: new } in &mut changes {
+        *old = old.take().or_else(|| before.get(key).cloned());
+        *new = new.take().or_else(|| after.get(key).cloned());
+    }
     Ok(changes)
 }
 
@@ -563,6 +590,12 @@ fn compare(before: &toml::Table, after: &toml::Table, prefix: &str, changes: &mu
             (before, after) if before == after => {}
             (Some(toml::Value::Table(before)), Some(toml::Value::Table(after))) => {
                 compare(before, after, &format!("{path}."), changes);
+            }
+            // The values in effect of a protocol are those of its keys, not of its tables.
+            (None, Some(toml::Value::Table(after)))
+                if is_within(&path, "protocol") && !after.contains_key("kind") =>
+            {
+                compare(&toml::Table::new(), after, &format!("{path}."), changes);
             }
             (before, after) => {
                 changes.push(Change { key: path, before: before.cloned(), after: after.cloned() });

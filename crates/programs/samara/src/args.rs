@@ -422,8 +422,9 @@ pub(crate) enum OpenBrowser {
 pub(crate) struct CompareOptions {
     /// The first results directory.
     pub(crate) a: PathBuf,
-    /// The second results directory.
-    pub(crate) b: PathBuf,
+    /// The second results directory. Default: the first one, whose runs --pair then compares with each
+    /// other.
+    pub(crate) b: Option<PathBuf>,
     /// Compare this run of the first result with that of the second, such as mine=gossipsub, although
     /// their names or parameters differ; can be repeated. Default: runs with the same name and
     /// parameters.

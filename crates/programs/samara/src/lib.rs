@@ -319,6 +319,9 @@ fn at_end_of_stdin(end: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Minimum width of titles beside names.
+const TITLE_MIN: usize = 20;
+
 fn list(names_only: bool) -> Result<ExitCode, String> {
     let scenarios = samara_scenario::builtins();
     if names_only {
@@ -330,11 +333,15 @@ fn list(names_only: bool) -> Result<ExitCode, String> {
         let of_family = scenarios.iter().filter(|scenario| scenario.section() == family.section);
         let line = |one: &&samara_scenario::Builtin| {
             let line = format!("  {:width$}  {:>7}  {}", one.name, one.cost, one.about("title"));
-            terminal::fitted(&line, 2 + width + 2 + 7 + 2)
+            let indent = 2 + width + 2 + 7 + 2;
+            // A narrow window has no room for titles beside names.
+            let is_narrow = terminal::width() < indent + TITLE_MIN;
+            terminal::fitted(&line, if is_narrow { 4 } else { indent })
         };
         let lines: String = of_family.map(line).collect();
         if !lines.is_empty() {
-            text += &format!("{} ([{}])\n{lines}\n", family.title, family.section);
+            let heading = format!("{}: section [{}]", family.title, family.section);
+            text += &format!("{}{lines}\n", terminal::fitted(&heading, 2));
         }
     }
     let times = "Times are those of one processor at full size. docs/scenarios.md describes each scenario.";
@@ -384,7 +391,14 @@ fn what_if(options: &ExplainOptions) -> Result<ExitCode, String> {
 }
 
 fn compare(options: &CompareOptions) -> Result<ExitCode, String> {
-    let compared = side_by_side(Saved::open(&options.a)?, Saved::open(&options.b)?, &options.pairs)?;
+    if options.b.is_none() && options.pairs.is_empty() {
+        let a = options.a.display();
+        return Err(format!(
+            "compare needs a second results directory, as in `samara compare {a} OTHER`, or two runs of this one, as in `samara compare {a} --pair RUN=RUN`"
+        ));
+    }
+    let b = options.b.as_ref().unwrap_or(&options.a);
+    let compared = side_by_side(Saved::open(&options.a)?, Saved::open(b)?, &options.pairs)?;
     let checked: Vec<Vec<Crossed>> =
         options.thresholds.iter().map(|threshold| threshold.check(&compared)).collect::<Result<_, _>>()?;
     let crossed = checked.concat();

@@ -241,7 +241,7 @@ macro_rules! section {
         }
     };
     (@write ($self:ident, $given:ident, $map:ident) $field:ident, $kind:ty, $key:ident, $form:ty) => {
-        if $given.has(stringify!($key)) {
+        if $given.has(stringify!($key)) && <$form as $crate::settings::Form<$kind>>::states(&$self.$field) {
             let form = <$form as $crate::settings::Form<$kind>>::of(&$self.$field);
             $map.serialize_entry(stringify!($key), &form)?;
         }

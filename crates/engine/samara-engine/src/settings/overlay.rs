@@ -100,6 +100,10 @@ pub trait Form<T> {
     fn put(self, field: &mut T);
     /// Returns the form of a field that a file has set.
     fn of(field: &T) -> Self;
+    /// Returns true if a file can state the value of the field. Presets have further values.
+    fn states(_field: &T) -> bool {
+        true
+    }
 }
 
 macro_rules! forms {
@@ -120,12 +124,25 @@ macro_rules! forms {
 forms! {
     Span, Duration: |span| span.duration(),
         |time| Self::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    Span, Option<Duration>: |span| Some(span.duration()), |time| Self::of(&time.unwrap_or_default());
     Size, u64: |size| size.bytes(), |bytes| Self::from_bytes(*bytes);
     Size, usize: |size| usize::try_from(size.bytes()).unwrap_or(usize::MAX),
         |bytes| Self::from_bytes(*bytes as u64);
     u32, u64: |number| number.into(), |number| Self::try_from(*number).unwrap_or(Self::MAX);
     u32, usize: |number| number as usize, |number| Self::try_from(*number).unwrap_or(Self::MAX);
+}
+
+impl Form<Option<Duration>> for Span {
+    fn put(self, field: &mut Option<Duration>) {
+        *field = Some(self.duration());
+    }
+
+    fn of(field: &Option<Duration>) -> Self {
+        Self::of(&field.unwrap_or_default())
+    }
+
+    fn states(field: &Option<Duration>) -> bool {
+        field.is_some()
+    }
 }
 
 /// The keys that a file gives, with those of the tables in it.
@@ -172,6 +189,10 @@ pub trait Section: Settings + Clone + Default + fmt::Debug + Send + Sync + 'stat
 
     /// Sets the values that follow others, unless they are given themselves.
     fn settle(&mut self, _given: &Given) {}
+
+    /// Sets the keys without a value, which stand for several values of a preset or for one without a
+    /// key, to the values in effect.
+    fn fill(&mut self) {}
 }
 
 /// The settings of a section of a file, and the keys that the file gives. All other values are those
@@ -191,6 +212,15 @@ impl<S: Section> Overlay<S> {
     /// Notes further keys as given, with their present values.
     pub fn give(&mut self, keys: impl IntoIterator<Item = &'static str>) {
         keys.into_iter().for_each(|key| _ = self.given.add(key));
+    }
+
+    /// Returns the same settings with all keys given, also those whose values are of the preset or
+    /// follow from others.
+    #[must_use]
+    pub fn in_effect(&self) -> Self {
+        let mut settings = self.settings.clone();
+        settings.fill();
+        Self { settings, given: Given::ALL }
     }
 
     fn written(&self) -> Given {

@@ -158,3 +158,15 @@ impl ShapeSetting {
         }
     }
 }
+
+#[cfg(feature = "config")]
+impl From<Shape> for ShapeSetting {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Ring => Self::Ring,
+            Shape::Direct => Self::Direct,
+            Shape::BinaryTree => Self::BinaryTree,
+            Shape::DoubleTree => Self::DoubleTree,
+        }
+    }
+}

@@ -3,7 +3,9 @@
 use samara_document::keys::parse_axis;
 use samara_lab::results::{Column, Outcome, Rows, Values, relate};
 use samara_lab::run::{RunOptions, run};
-use samara_lab::sweep::{PointRecord, SweepSummary, page, plan, point_id, points_table, relate_points};
+use samara_lab::sweep::{
+    PointRecord, Rendered, SweepSummary, check_metrics, plan, point_id, points_table, relate_points, render,
+};
 use samara_report::{Drawing, Figure, Lines, Page, Part, Table};
 use samara_scenario::{Loaded, Overrides};
 use serde_json::{Value, json};
@@ -213,13 +215,19 @@ fn points_are_related_in_the_same_way_as_results() {
 
 /// Runs all points, and returns the page of the sweep.
 fn page_of(loaded: &Loaded) -> Page {
+    rendered(loaded, &[]).page
+}
+
+fn rendered(loaded: &Loaded, metrics: &[&str]) -> Rendered {
     let options = RunOptions::new(1, &loaded.inputs);
     let record = |point| {
         let outcome = run(point, options, |_, _| {}).unwrap_or_else(|error| panic!("{error}")).outcome();
         PointRecord::of(String::new(), &outcome.run)
     };
     let records = loaded.points.iter().map(record).collect();
-    page(loaded, &SweepSummary::new(loaded, records, Vec::new(), 0.0), &[])
+    let metrics: Vec<String> = metrics.iter().map(|metric| (*metric).to_owned()).collect();
+    render(loaded, &SweepSummary::new(loaded, records, Vec::new(), 0.0), &[], &metrics)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn figures(page: &Page) -> Vec<&Figure> {
@@ -281,6 +289,51 @@ fn sweeps_without_late_nodes_have_no_marks() {
     assert!(page.findings[0].starts_with("Best time to custody, mean: "), "{:?}", page.findings);
     assert!(!page.findings.iter().any(|text| text.contains(" *")), "{:?}", page.findings);
     assert!(figures(&page).iter().all(|figure| figure.name != "sweep-share_by_deadline"));
+}
+
+#[test]
+fn costs_have_figures_and_tables_are_files() {
+    let loaded = loaded(&["columns.blobs=2,3"], &[], &[], &[1, 2]);
+    let Rendered { page, tables } = rendered(&loaded, &[]);
+    let names: Vec<&str> = figures(&page).iter().map(|figure| figure.name.as_str()).collect();
+    assert!(
+        names.contains(&"sweep-bytes_up_per_node") && names.contains(&"sweep-duplication_factor"),
+        "{names:?}"
+    );
+    let [(_, csv), (_, markdown)] = tables;
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 1 + means(&page).rows.len(), "{csv}");
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{csv}");
+    let of = |heading: &str| rows[0].iter().position(|cell| *cell == heading).unwrap();
+    assert_eq!((of("run"), of("columns.blobs"), of("seeds"), rows[1][2]), (0, 1, 2, "2"));
+    let half = of("time_to_custody_ms.mean.confidence_95");
+    assert!(rows[1][half].parse::<f64>().is_ok_and(|half| half > 0.0), "{csv}");
+    assert!(
+        markdown.starts_with("| run | columns.blobs | seeds |") && markdown.contains(" ± "),
+        "{markdown}"
+    );
+
+    let wanted = ["queue_drops", "bytes_down_per_node"];
+    let Rendered { page, tables } = rendered(&loaded, &wanted);
+    let names: Vec<&str> = figures(&page).iter().map(|figure| figure.name.as_str()).collect();
+    assert_eq!(names, ["sweep-bytes_down_per_node"], "queue_drops is zero everywhere");
+    assert_eq!(means(&page).headings[2..], ["seeds", "incomplete", "queue_drops", "bytes_down_per_node"]);
+    assert!(!tables[0].1.contains("time_to_custody"), "{}", tables[0].1);
+    let error = check_metrics(&loaded, &["bytes".to_owned()]).unwrap_err();
+    assert!(error.contains("there is no metric \"bytes\"; did you mean \"bytes_"), "{error}");
+    assert!(check_metrics(&loaded, &["time_to_custody_ms".to_owned()]).is_err(), "names no value");
+}
+
+#[test]
+fn keys_without_effect_are_named() {
+    // All nodes have their columns long before.
+    let loaded = loaded(&["columns.deadline=28 s,29 s"], &[], &[], &[1, 2]);
+    let page = page_of(&loaded);
+    let all = page.findings.join("\n");
+    assert!(all.contains("has equal results at all values of columns.deadline."), "{all}");
+    let best = page.findings.iter().find(|text| text.starts_with("Best ")).unwrap();
+    assert!(best.contains(" (no difference over columns.deadline)"), "{best}");
+    assert!(page.summary.sentences[0].contains("equal results"), "{:?}", page.summary.sentences);
 }
 
 #[test]

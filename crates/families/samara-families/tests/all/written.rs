@@ -222,10 +222,18 @@ fn sizes_of_a_mesh_are_shown_where_they_follow_the_degree() {
     let text = "[columns]\n[protocol]\ndegree = 12\ndegree_low = 7\n[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = { \
                 \"protocol.degree\" = 4, \"protocol.degree_low\" = 3 }\n";
     let found = again(&read(text));
-    let twelve =
-        "# Also in effect: degree_high = 18, degree_lazy = 9, degree_score = 6, degree_out = 3\n[protocol]\n";
-    let four = "# Also in effect: degree_high = 6, degree_lazy = 3, degree_score = 2, degree_out = 1\n[[run]]\nname = \"b\"\n";
-    assert!(found.text.contains(twelve) && found.text.contains(four), "{}", found.text);
+    for line in ["degree_high = 18", "degree_lazy = 9", "degree_score = 6", "degree_out = 3"] {
+        let scenario = found.text.split("[[run]]").next().unwrap();
+        assert!(scenario.contains(&format!("# protocol.{line}\n")), "{line}: {}", found.text);
+    }
+    let four = "# Also in effect:\n# protocol.degree_high = 6\n# protocol.degree_lazy = 3\n# protocol.degree_out = 1\n# \
+                protocol.degree_score = 2\n[[run]]\nname = \"b\"\n";
+    assert!(found.text.contains(four), "{}", found.text);
+    assert!(
+        found.text.contains("\n\n[[run]]\nname = \"a\"\n"),
+        "a run as the scenario has no comment: {}",
+        found.text
+    );
     assert_eq!(
         found.notes,
         [
@@ -239,6 +247,85 @@ fn sizes_of_a_mesh_are_shown_where_they_follow_the_degree() {
         again(&loaded("peerdas", &[("protocol.degree", degree)], &[], None));
     }
     assert!(loaded("payload", &[], &[], None).notes.is_empty(), "the scenario has all sizes");
+}
+
+/// Returns the keys and values of the comments before the sections of a scenario.
+fn in_effect(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(" = "));
+    lines.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Each value in effect is one that a file can set, and that then stays.
+#[test]
+fn values_in_effect_can_be_set_and_change_nothing() {
+    let mut count = 0;
+    for (section, kind, preset) in [
+        ("columns", "gossipsub", "ethereum"),
+        ("columns", "plumtree", ""),
+        ("messages", "gossipsub", "go-libp2p-pubsub-0.2"),
+        ("messages", "floodsub", ""),
+        ("pool", "cat", "cat-2023"),
+        ("pool", "cat", "cat"),
+        ("group", "ring", ""),
+    ] {
+        let preset = if preset.is_empty() { String::new() } else { format!("preset = \"{preset}\"\n") };
+        let text = format!("[{section}]\n[protocol]\nkind = \"{kind}\"\n{preset}");
+        let plain = read(&text);
+        // This key selects the peers that it counts.
+        let values = in_effect(&plain.text).into_iter().filter(|(key, _)| key != "protocol.sticky_peers");
+        for (key, value) in values {
+            let set = load_source(
+                "x.toml",
+                &text,
+                Inputs::default(),
+                &Overrides { set: vec![(key.clone(), value.clone())], ..Overrides::default() },
+            );
+            let set = match set {
+                Ok(set) => set,
+                // Some keys exclude others, which the error says.
+                Err(error) => {
+                    assert!(
+                        error.to_string().contains("has no effect"),
+                        "{section} {key} = {value}: {error}"
+                    );
+                    continue;
+                }
+            };
+            assert_eq!(get(&set.text.parse().unwrap(), &key).map(ToString::to_string), Some(value.clone()));
+            let others = |loaded: &Loaded| {
+                let mut others = in_effect(&loaded.text);
+                others.remove(&key);
+                others
+            };
+            assert_eq!(others(&set), others(&plain), "{section} {kind} {key} = {value}");
+            let said = set.changes.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert!(said[0].ends_with("which is in effect anyway"), "{said:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count} values");
+}
+
+#[test]
+fn values_of_a_preset_are_shown_with_those_in_which_runs_differ() {
+    let text = "[messages]\n[[run]]\nname = \"a\"\n[[run]]\nname = \"b\"\nset = { \"protocol.preset\" = \
+                \"go-libp2p-pubsub-0.2\" }\n[[run]]\nname = \"c\"\nset = { \"protocol.kind\" = \"floodsub\" }\n";
+    let found = again(&read(text)).text;
+    let chunks: Vec<&str> = found.split("\n\n").collect();
+    let of = |name: &str| *chunks.iter().find(|chunk| chunk.contains(&format!("name = \"{name}\""))).unwrap();
+    let protocol = chunks.iter().find(|chunk| chunk.contains("[protocol]")).unwrap();
+    for key in ["degree", "heartbeat", "gossip_factor", "idontwant", "history_length"] {
+        assert!(protocol.contains(&format!("# protocol.{key} = ")), "{key}: {protocol}");
+    }
+    assert!(!of("a").contains('#'), "{}", of("a"));
+    assert!(of("b").contains("# protocol.idontwant = false\n") && !of("b").contains("preset = \"spec\""));
+    assert!(!of("c").contains("gossip_factor"), "{}", of("c"));
+    // An axis changes the values, so none of them is that of the scenario.
+    let swept = read("[messages]\n[sweep]\naxis = [{ key = \"protocol.degree\", values = [6, 12] }]\n");
+    assert!(!swept.text.contains("protocol.degree_low") && swept.text.contains("# protocol.heartbeat"));
+    let pool = read("[pool]\n[transport.connection]\n[protocol]\npreset = \"cat-2023\"\n").text;
+    assert!(pool.contains("# transport.connection.flush = \"100 ms\"\n"), "{pool}");
+    assert!(pool.contains("# protocol.timeout = \"200 ms\"\n"), "{pool}");
 }
 
 #[test]

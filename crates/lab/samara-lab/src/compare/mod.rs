@@ -191,7 +191,8 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
     }
     // A result paired with itself has one digest, but its pairs are different runs.
     let is_identical = a.digest == b.digest && partners.iter().all(|(key, partner)| key == partner);
-    let notes = notes((&a, &only_a), (&b, &only_b), &one_sided, is_identical);
+    let mut notes = notes((&a, &only_a), (&b, &only_b), &one_sided, is_identical);
+    notes.extend(differing_keys(&a, &b));
     Ok(Compared { a, b, partners, changes, notes, is_identical })
 }
 
@@ -372,6 +373,28 @@ fn notes(
         notes.push(format!("measured in only one result: {}", joined(one_sided, ", ")));
     }
     notes
+}
+
+/// The keys of two scenarios with different values, each with both values.
+pub(crate) fn differences<'a>(a: &'a Saved, b: &'a Saved) -> Vec<(&'a str, [&'a str; 2])> {
+    let keys: BTreeSet<&String> = a.configuration.keys().chain(b.configuration.keys()).collect();
+    let of = |side: &'a Saved, key: &str| side.configuration.get(key).map_or(MISSING, String::as_str);
+    let both = keys.into_iter().map(|key| (key.as_str(), [of(a, key), of(b, key)]));
+    both.filter(|(_, [a, b])| a != b).collect()
+}
+
+/// Maximum number of differing keys in a note.
+const KEYS_MAX: usize = 8;
+
+/// Returns a note on keys with different values; `None` without any, and for the same directory.
+fn differing_keys(a: &Saved, b: &Saved) -> Option<String> {
+    let differing = differences(a, b);
+    let named = differing.iter().take(KEYS_MAX);
+    let mut named: Vec<String> = named.map(|(key, [a, b])| format!("{key} {a} and {b}")).collect();
+    if differing.len() > KEYS_MAX {
+        named.push(format!("and {} more, which --html lists", differing.len() - KEYS_MAX));
+    }
+    (!named.is_empty()).then(|| format!("different keys: {}", named.join("; ")))
 }
 
 impl Compared {

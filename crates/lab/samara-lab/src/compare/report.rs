@@ -1,6 +1,5 @@
 //! Renders a comparison as a page, as a table for a terminal, and as a comment on a pull request.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use samara_report::terminal::wrapped;
@@ -9,7 +8,7 @@ use samara_report::{
     Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, code, plain,
 };
 
-use super::{Change, Compared, Crossed, Verdict};
+use super::{Change, Compared, Crossed, Verdict, differences};
 use crate::metric::{in_words, is_first, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, utc};
@@ -143,12 +142,9 @@ impl Compared {
     fn differences(&self) -> Section {
         let [a, b] = self.names();
         let (left, right) = (&self.a.configuration, &self.b.configuration);
-        let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-        let of =
-            |side: &BTreeMap<String, String>, key| side.get(key).map_or(MISSING, String::as_str).to_owned();
-        let differing = keys.into_iter().filter(|key| left.get(*key) != right.get(*key));
+        let differing = differences(&self.a, &self.b).into_iter();
         let rows: Vec<Row> =
-            differing.map(|key| Row::new(key, vec![of(left, key), of(right, key)])).collect();
+            differing.map(|(key, values)| Row::new(key, values.map(str::to_owned).to_vec())).collect();
         let text = match rows.len() {
             _ if left.is_empty() || right.is_empty() => "The configuration of a result is unknown.",
             0 => "Both results have the same configuration.",
@@ -204,7 +200,11 @@ impl Compared {
 
     fn findings(&self, crossed: usize) -> Vec<String> {
         let exceeded = (crossed > 0).then(|| format!("{} exceeded.", plural(crossed as f64, "threshold")));
-        let is_main = |change: &&Change| change.share().is_finite() && change.share().abs() >= MAIN_SHARE_MIN;
+        let is_main = |change: &&Change| {
+            let unit = unit_of(&change.metric);
+            let is_seen = unit.written(change.a.mean) != unit.written(change.b.mean);
+            is_seen && change.share().is_finite() && change.share().abs() >= MAIN_SHARE_MIN
+        };
         let all = || self.headlines().filter(is_main);
         let is_decided = |change: &&Change| change.verdict().is_decided();
         let main: Vec<&Change> = match all().any(|change| is_decided(&change)) {

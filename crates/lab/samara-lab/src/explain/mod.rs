@@ -120,7 +120,7 @@ pub struct Delivered {
 /// The time that a family's main metric measures, and the parts of its lower bound.
 #[derive(Clone, Debug)]
 pub struct MainTime {
-    /// In words, such as "a delivery".
+    /// In words, such as "the delivery latency".
     pub name: &'static str,
     /// What is delivered, such as "message".
     pub item: &'static str,
@@ -130,7 +130,7 @@ pub struct MainTime {
 
 impl Default for MainTime {
     fn default() -> Self {
-        Self { name: "a delivery", item: "item", bound_ms: Vec::new() }
+        Self { name: "the delivery latency", item: "item", bound_ms: Vec::new() }
     }
 }
 

@@ -66,10 +66,12 @@ pub fn difference(findings: &Findings, pair: Option<&[String; 2]>) -> Option<Str
     let mut parts: Vec<String> =
         changes.iter().map(|(cause, ms)| format!("{} {}", name(*cause), signed_ms(*ms))).collect();
     parts.push(format!("other causes {}", signed_ms(rest)));
+    let of = findings.results.iter().find_map(|outcome| outcome.run.explained.as_ref())?.of;
     Some(format!(
-        "\"{}\" saves {} of the mean time of \"{}\": {}.",
+        "Mean of {of}: {} with \"{}\", {} with \"{}\". The difference by cause: {}.",
+        short_ms(total(&fast.parts)),
         fast.label,
-        short_ms(whole),
+        short_ms(total(&slow.parts)),
         slow.label,
         parts.join(", ")
     ))
@@ -86,7 +88,7 @@ pub fn section(findings: &Findings) -> Option<Section> {
     let first = findings.results.iter().find_map(|outcome| outcome.run.explained.as_ref())?;
     let mut text = format!(
         "The mean of {}, divided into its causes: the parts add up. `samara explain` shows the path of each \
-         delivery.",
+         delivery; the guide to it, `docs/guides/explain.md`, describes the causes.",
         first.of
     );
     if first.every > 1 {

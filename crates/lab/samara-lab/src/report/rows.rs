@@ -1,10 +1,10 @@
 //! The runs of a page, and tables and figures of their metrics. A metric is named by its path, such as
 //! `delivery_latency_ms.p95`, or as a sum of paths: `lost + duplicates`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use samara_report::words::MISSING;
+use samara_report::words::{MISSING, listed, plural};
 use samara_report::{
     Figure, Line, Lines, Map, MapLine, Maps, Part, Row, Style, Swept as Values, Table, Unit,
 };
@@ -15,8 +15,12 @@ use super::{colours, label_of};
 use crate::expect::figure_of;
 use crate::metric::{declared, unit};
 use crate::page::{Column, Swept};
-use crate::results::{Data, Findings, Outcome};
-use crate::statistics::Spread;
+use crate::results::{Data, Findings, Outcome, is_of_real};
+use crate::statistics::{Spread, welch};
+
+/// Maximum number of sentences on equal runs, and of runs in one of them.
+const EQUAL_MAX: usize = 4;
+const EQUAL_NAMES_MAX: usize = 6;
 
 /// Label and metric of a bound, which is drawn if it is equal for all runs.
 pub type Bound = (&'static str, &'static str);
@@ -40,7 +44,13 @@ impl<'a> Deref for Results<'a> {
 impl<'a> Results<'a> {
     pub fn of(loaded: &'a Loaded, findings: &'a Findings) -> Self {
         let results = findings.results.iter();
-        let items = results.map(|one| (&one.run.name, &one.run.parameters, &one.run.metrics, Some(one)));
+        let items = results.map(|one| Item {
+            run: &one.run.name,
+            parameters: &one.run.parameters,
+            metrics: &one.run.metrics,
+            digest: &one.run.digest,
+            outcome: Some(one),
+        });
         Self { loaded, findings, grid: Grid::of(loaded, items) }
     }
 
@@ -51,6 +61,15 @@ impl<'a> Results<'a> {
         let own = published.filter(|known| known.run() == run && known.metric() == metric);
         own.map(|known| known.figure.value).collect()
     }
+}
+
+/// A finished point of a scenario, for a [`Grid`].
+pub(crate) struct Item<'a> {
+    pub run: &'a String,
+    pub parameters: &'a Object<String, Json>,
+    pub metrics: &'a Json,
+    pub digest: &'a str,
+    pub outcome: Option<&'a Outcome>,
 }
 
 /// Runs with the values of the sweep's axes.
@@ -72,6 +91,8 @@ pub struct Runs<'a> {
     pub point: Vec<String>,
     /// The metrics of each seed.
     pub metrics: Vec<&'a Json>,
+    /// The digest of each seed.
+    digests: Vec<&'a str>,
     /// The outcome of each seed. A page of a sweep in a directory has only metrics.
     pub all: Vec<&'a Outcome>,
 }
@@ -128,9 +149,28 @@ impl<'a> Runs<'a> {
         spread.map_or((f64::NAN, 0.0), |spread| (spread.mean, spread.confidence_95))
     }
 
+    /// Returns true if the means of a metric differ, by more than the spread over seeds if both runs have
+    /// several.
+    pub fn differs(&self, other: &Self, metric: &str) -> bool {
+        let [own, others] = [self, other].map(|row| row.values(metric));
+        own != others && welch(&own, &others).is_none_or(|test| test.is_significant())
+    }
+
+    /// Returns a remark behind a sentence that ranks two runs by a metric, if the seeds of both do not
+    /// decide which is first; empty for one seed.
+    pub fn doubt(&self, other: &Self, metric: &str) -> &'static str {
+        let is_known = self.metrics.len() > 1 && other.metrics.len() > 1;
+        if is_known && !self.differs(other, metric) { " The seeds do not decide this order." } else { "" }
+    }
+
     /// Returns the label with the values of the axes.
     pub fn named(&self) -> String {
         [std::slice::from_ref(&self.label), &self.point].concat().join(", ")
+    }
+
+    /// Returns the label in quotes with the values of the axes, for sentences.
+    pub fn quoted(&self) -> String {
+        [&[format!("\"{}\"", self.label)], self.point.as_slice()].concat().join(", ")
     }
 
     /// Returns the label behind the name of its series.
@@ -149,21 +189,19 @@ impl<'a> Runs<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// Groups runs by name and place. Items are names, parameters, metrics and outcomes.
-    pub(crate) fn of(
-        loaded: &Loaded,
-        items: impl Iterator<Item = (&'a String, &'a Object<String, Json>, &'a Json, Option<&'a Outcome>)>,
-    ) -> Self {
+    /// Groups runs by name and place.
+    pub(crate) fn of(loaded: &Loaded, items: impl Iterator<Item = Item<'a>>) -> Self {
         let axes = axes(loaded);
         let colours = colours(loaded);
-        let groups = grouped(items, |(run, parameters, ..)| (*run, point(&axes, parameters)));
-        let row = |((run, point), all): ((&String, _), Vec<(_, _, &'a Json, Option<&'a Outcome>)>)| Runs {
+        let groups = grouped(items, |item| (item.run, point(&axes, item.parameters)));
+        let row = |((run, point), all): ((&String, _), Vec<Item<'a>>)| Runs {
             run: run.clone(),
             label: label_of(loaded, run).to_owned(),
             colour: colours.get(run).copied().unwrap_or(0),
             point,
-            metrics: all.iter().map(|(_, _, metrics, _)| *metrics).collect(),
-            all: all.into_iter().filter_map(|(.., outcome)| outcome).collect(),
+            metrics: all.iter().map(|item| item.metrics).collect(),
+            digests: all.iter().map(|item| item.digest).collect(),
+            all: all.into_iter().filter_map(|item| item.outcome).collect(),
         };
         let rows = groups.into_iter().map(row).collect();
         Self { axes, rows }
@@ -177,9 +215,67 @@ impl<'a> Grid<'a> {
         !self.axes.is_empty()
     }
 
-    /// Returns the sum of a metric over runs, each the mean over its seeds.
+    /// Returns the sum of a metric over all runs and seeds.
     pub fn sum(&self, metric: &str) -> f64 {
-        self.rows.iter().map(|row| row.mean(metric)).sum()
+        self.rows.iter().flat_map(|row| row.values(metric)).sum()
+    }
+
+    /// Returns the number of runs and of their seeds in words, such as "2 runs of 10 seeds each".
+    pub fn counted(&self) -> String {
+        let runs = plural(self.rows.len() as f64, "run");
+        let seeds: BTreeSet<usize> = self.rows.iter().map(|row| row.metrics.len()).collect();
+        match seeds.iter().copied().collect::<Vec<_>>().as_slice() {
+            [] | [0 | 1] => runs,
+            [seeds] if self.rows.len() == 1 => format!("{runs} of {seeds} seeds"),
+            [seeds] => format!("{runs} of {seeds} seeds each"),
+            [least, .., most] => format!("{runs} of {least} to {most} seeds"),
+        }
+    }
+
+    /// Returns the largest number of seeds of a run.
+    pub fn seeds(&self) -> usize {
+        self.rows.iter().map(|row| row.metrics.len()).max().unwrap_or(0)
+    }
+
+    /// Returns sentences on runs whose results are equal: a key that they differ in has no effect.
+    pub fn equal_runs(&self) -> Vec<String> {
+        let simulated = self.rows.iter().filter(|row| !row.digests.iter().any(|digest| is_of_real(digest)));
+        let mut groups = grouped(simulated, |row| row.digests.clone());
+        groups.retain(|(_, rows)| rows.len() > 1);
+        let mut sentences: Vec<String> =
+            groups.iter().take(EQUAL_MAX).map(|(_, rows)| self.equal(rows)).collect();
+        if let Some(more) = groups.len().checked_sub(EQUAL_MAX).filter(|more| *more > 0) {
+            sentences.push(format!("{} of runs have equal results each.", plural(more as f64, "more group")));
+        }
+        sentences
+    }
+
+    fn equal(&self, rows: &[&Runs<'a>]) -> String {
+        let first = rows[0];
+        let varying: Vec<usize> = (0..self.axes.len())
+            .filter(|axis| rows.iter().any(|row| row.point[*axis] != first.point[*axis]))
+            .collect();
+        if let ([axis], true) = (varying.as_slice(), rows.iter().all(|row| row.run == first.run)) {
+            let values: BTreeSet<&str> =
+                self.rows.iter().filter(|row| row.run == first.run).map(|row| &*row.point[*axis]).collect();
+            if values.len() == rows.len() {
+                let others = self.place_without(&first.point, |at| at == *axis);
+                let label = &self.axes[*axis].1;
+                return format!("\"{}\"{others} has equal results at all values of {label}.", first.label);
+            }
+        }
+        let name = |row: &&Runs<'a>| format!("\"{}\"{}", row.label, self.place(0, &row.point));
+        let mut names: Vec<String> = rows.iter().take(EQUAL_NAMES_MAX).map(name).collect();
+        if rows.len() > names.len() {
+            names.push(format!("{} more", rows.len() - names.len()));
+        }
+        format!("Equal results, packet by packet: {}.", listed(&names))
+    }
+
+    /// Returns values of axes in words, without some axes.
+    pub(crate) fn place_without(&self, values: &[String], is_left_out: impl Fn(usize) -> bool) -> String {
+        let named = self.axes.iter().zip(values).enumerate().filter(|(at, _)| !is_left_out(*at));
+        named.map(|(_, ((_, label), value))| format!(", {label} {value}")).collect()
     }
 
     /// Returns a table with a row for each run. The values of the axes are the first columns.
@@ -245,7 +341,11 @@ impl<'a> Grid<'a> {
             return None;
         }
         let labels = self.axes.iter().map(|(_, label)| label.as_str());
-        let headings = std::iter::once("run").chain(labels).chain(["kind", "cause", "count"]);
+        let count = match self.seeds() {
+            0 | 1 => "count".to_owned(),
+            seeds => format!("count, over {seeds} seeds"),
+        };
+        let headings = std::iter::once("run").chain(labels).chain(["kind", "cause", &count]);
         Some(Table::new(headings, 3 + self.axes.len(), rows).folded("By run and cause", false))
     }
 

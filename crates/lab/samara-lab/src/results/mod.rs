@@ -24,5 +24,7 @@ pub use outcome::{Data, Measured, Outcome, PacketDrops, packet_drops, ratio, rel
 pub use rivals::RivalFigures;
 pub use saved::{Curve, Saved, SavedRun};
 pub(crate) use saved::{read_json, run_directories, without_seed};
-pub use summary::{Findings, Headline, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted};
+pub use summary::{
+    Findings, Headline, ProcessUse, RealRun, Run, Summary, Used, combined_digest, counted, is_of_real,
+};
 pub use tables::{Table, tables};

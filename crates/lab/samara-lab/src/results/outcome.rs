@@ -114,13 +114,15 @@ impl Outcome {
         self
     }
 
-    /// Notes the faults that would have begun after the end of the run, in nanoseconds.
+    /// Notes the faults that began, or would have begun, after the end of the traffic, in nanoseconds.
     #[must_use]
     pub fn ended_at(mut self, end_nanos: Option<u64>) -> Self {
         let faults = self.point.scenario.faults.iter().enumerate();
         let is_late = |at: u64| end_nanos.is_some_and(|end| at >= end);
-        self.run.late_faults =
-            faults.filter(|(_, fault)| is_late(fault.at.nanos())).map(|(i, _)| i).collect();
+        let noted = std::mem::take(&mut self.run.late_faults);
+        let is_noted = |fault: usize| noted.contains(&fault);
+        let late = faults.filter(|(i, fault)| is_noted(*i) || is_late(fault.at.nanos()));
+        self.run.late_faults = late.map(|(i, _)| i).collect();
         self
     }
 

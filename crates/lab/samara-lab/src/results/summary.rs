@@ -135,7 +135,8 @@ pub struct Run {
     /// The tables that were not recorded, with the reasons.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<&'static str, String>,
-    /// The numbers of faults that would have begun after the end of the run, and had no effect.
+    /// The numbers of faults that had no effect, since they began after the end of the run or of all its
+    /// traffic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_faults: Vec<usize>,
     /// The figures of uploads and calls in the houses of nodes, by kind; absent without any.
@@ -176,6 +177,11 @@ fn has_common_rates(network: &Network) -> bool {
     let shares: f64 = of_class.filter_map(|class| Some(class.share?.fraction())).sum();
     let all_have_a_class = shares > 1.0 - 1e-9 && network.classes_from.unwrap_or(0) == 0;
     network.nodes_file.is_none() && !all_have_a_class
+}
+
+/// Returns true if a digest is that of real nodes, whose packets have none.
+pub fn is_of_real(digest: &str) -> bool {
+    digest.bytes().all(|digit| digit == b'0')
 }
 
 /// Returns the digest of several runs in order (FNV-1a over their digests).
@@ -235,12 +241,8 @@ impl Findings {
         let expectations = Expectation::all_of(loaded)?;
         let mut results: Vec<Outcome> = results.into_iter().flatten().collect();
         relate(loaded, &mut results);
-        let checked = results.iter().flat_map(|result| {
-            let metrics = result.run.metrics.clone();
-            let of_run = |expectation: &Expectation| expectation.check(&result.run.name, &metrics);
-            expectations.iter().filter_map(of_run).collect::<Vec<_>>()
-        });
-        let checked: Vec<ExpectationResult> = checked.collect();
+        let runs = results.iter().map(|one| (&*one.run.name, &one.run.parameters, &one.run.metrics));
+        let checked: Vec<ExpectationResult> = Expectation::check_all(&expectations, loaded, runs);
         let expectations = counted(&checked);
         Ok(Self {
             checked,

@@ -31,7 +31,7 @@ const POINTS: &str = "points";
 const FIGURES: &str = "figures";
 const FAILURES: &str = "failures";
 /// The entries that this module writes, with their kinds.
-const PARTS: [(&str, Kind); 12] = [
+const PARTS: [(&str, Kind); 14] = [
     (ABOUT, Kind::File),
     (COMPLETE, Kind::File),
     (SCENARIO, Kind::File),
@@ -41,6 +41,8 @@ const PARTS: [(&str, Kind); 12] = [
     ("sweep.parquet", Kind::File),
     ("summary.json", Kind::File),
     ("report.html", Kind::File),
+    ("means.csv", Kind::File),
+    ("means.md", Kind::File),
     (POINTS, Kind::Directory),
     (FIGURES, Kind::Directory),
     (FAILURES, Kind::Directory),
@@ -61,12 +63,16 @@ struct About {
     version: String,
     /// Digests of the programs that ran points.
     programs: Vec<String>,
+    /// Wall-clock time of all processes that ran points and ended, in seconds.
+    #[serde(default)]
+    wall_s: f64,
 }
 
 /// The directory of a sweep, used by one process at a time.
 #[derive(Debug)]
 pub struct SweepDirectory {
     path: PathBuf,
+    about: About,
     /// Held for the lifetime of this value.
     _lock: Lock,
 }
@@ -78,6 +84,8 @@ pub struct Opened {
     pub finished: BTreeMap<String, PointRecord>,
     /// Whether another build of the program ran some of the finished points.
     pub is_of_another_program: bool,
+    /// Wall-clock time of earlier processes that ran points of this sweep, in seconds.
+    pub earlier_s: f64,
 }
 
 impl SweepDirectory {
@@ -125,9 +133,9 @@ impl SweepDirectory {
                 "{at}: another sweep is using this directory; wait until it ends, or choose another directory with --out"
             )
         })?;
-        let directory = Self { path: path.to_path_buf(), _lock: lock };
+        let mut directory = Self { path: path.to_path_buf(), about: About::default(), _lock: lock };
         let (finished, strange) = directory.read(plan)?;
-        let before: About = file::read_text(&path.join(ABOUT), RECORD_BYTES_MAX)
+        let mut before: About = file::read_text(&path.join(ABOUT), RECORD_BYTES_MAX)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
@@ -150,19 +158,24 @@ impl SweepDirectory {
         }
         let is_of_another_program =
             !finished.is_empty() && before.programs.iter().any(|other| other != program);
+        if finished.is_empty() {
+            before.wall_s = 0.0;
+        }
+        let earlier_s = before.wall_s;
         directory.begin(loaded, before, program)?;
-        Ok(Opened { directory, finished, is_of_another_program })
+        Ok(Opened { directory, finished, is_of_another_program, earlier_s })
     }
 
     /// Writes the description of the sweep, and removes failures of earlier runs.
-    fn begin(&self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), String> {
+    fn begin(&mut self, loaded: &Loaded, mut about: About, program: &str) -> Result<(), String> {
         about.version = VERSION.to_owned();
         if !about.programs.iter().any(|other| other == program) {
             about.programs.push(program.to_owned());
         }
         // This file comes first, since it identifies the directory as a sweep's: after a kill, no
         // entry looks foreign.
-        self.write(ABOUT, serde_json::to_string_pretty(&about).unwrap_or_default().as_bytes())?;
+        self.about = about;
+        self.describe()?;
         let _ = files::remove(&self.failures());
         files::create_dir_all(&self.failures())?;
         let of_points = self.points().join(SCENARIO);
@@ -175,6 +188,10 @@ impl SweepDirectory {
             files::write(&of_points, loaded.text.as_bytes())?;
         }
         self.write(SCENARIO, stored.text.as_bytes())
+    }
+
+    fn describe(&self) -> Result<(), String> {
+        self.write(ABOUT, serde_json::to_string_pretty(&self.about).unwrap_or_default().as_bytes())
     }
 
     /// Returns the finished points of a plan, and the ids of points outside the plan.
@@ -254,7 +271,9 @@ impl SweepDirectory {
 
     /// Writes the table of all points and the summary. They come before pages and figures, so that an
     /// error in these does not cost them.
-    pub fn summary(&self, summary: &SweepSummary) -> Result<(), String> {
+    pub fn summary(&mut self, summary: &SweepSummary) -> Result<(), String> {
+        self.about.wall_s = summary.wall_s;
+        self.describe()?;
         if !summary.runs.is_empty() {
             tables::write(&self.path, "sweep", &points_table(&summary.runs)?)?;
         }

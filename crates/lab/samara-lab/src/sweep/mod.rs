@@ -27,7 +27,7 @@ use crate::statistics::Spread;
 pub use directory::{Opened, SweepDirectory};
 pub(crate) use report::means;
 pub(crate) use report::plain;
-pub use report::{Curve, LACKS, page};
+pub use report::{Curve, LACKS, Rendered, check_metrics, render};
 
 /// The version in the ids of points.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -219,7 +219,7 @@ pub struct SweepSummary {
     pub digest: String,
     #[serde(flatten)]
     pub headline: Headline,
-    /// Wall-clock time of the process that finished the sweep, in seconds.
+    /// Wall-clock time of the processes that ran points, in seconds.
     pub wall_s: f64,
     /// Processor time of all points, in seconds.
     pub cpu_s: f64,

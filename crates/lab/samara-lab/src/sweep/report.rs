@@ -7,24 +7,27 @@ mod curve;
 
 use std::collections::BTreeSet;
 
-use samara_report::words::{MISSING, plural};
-use samara_report::{Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table};
+use samara_report::words::{MISSING, listed, plural};
+use samara_report::{
+    Bar, Bars, Figure, HUES, Page, Part, Scale, Section, Summary, Swept, Table, Unit, csv_line,
+};
 use samara_scenario::Loaded;
 
 use super::{PointRecord, SweepSummary};
 use crate::expect::ExpectationResult;
 use crate::family::{self, Deadline, Family};
-use crate::metric::{Better, better, in_words, is_first, rank};
+use crate::metric::{Better, better, declared, has_value, in_words, is_first, rank};
 use crate::report::{
-    Body, Grid, Made, Runs, by_class, expectations, files_of, first_figure, grouped, late_faults, unit_of,
-    with_failures,
+    Body, Grid, Item, Made, Runs, by_class, by_name, expectations, files_of, first_figure, grouped,
+    late_faults, unit_of, with_failures,
 };
 use crate::results::Findings;
+use crate::statistics::Spread;
 
 pub use curve::Curve;
 
-/// Maximum number of metrics with figures.
-const METRICS_MAX: usize = 4;
+/// Maximum number of metrics with figures, unless the caller chooses metrics.
+const METRICS_MAX: usize = 5;
 /// Maximum number of figures. A sweep over many axes has figures of fewer metrics.
 const FIGURES_MAX: usize = 24;
 /// Maximum number of lines in a figure.
@@ -41,8 +44,48 @@ const FAILED_MAX: usize = 50;
 /// Maximum number of points in a sentence.
 const NAMES_MAX: usize = 6;
 
-pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult]) -> Page {
-    let report = Report::new(loaded, summary);
+/// Checks the metrics that the figures and the table of a sweep are to have.
+///
+/// # Errors
+/// Returns an error if the scenario's family has no such metric.
+pub fn check_metrics(loaded: &Loaded, metrics: &[String]) -> Result<(), String> {
+    metrics.iter().try_for_each(|metric| {
+        declared(metric, Some(family::of(&loaded.scenario))).and_then(|()| has_value(metric))
+    })
+}
+
+/// The page of a sweep, and its table of means as files.
+#[derive(Debug)]
+pub struct Rendered {
+    pub page: Page,
+    /// Names and contents: `means.csv` with numbers and half widths of confidence intervals in the units
+    /// of the metrics, and `means.md` with the table of the page.
+    pub tables: [(&'static str, String); 2],
+}
+
+/// Renders a sweep. The figures and the table have these `metrics`; without any, the headlines.
+///
+/// # Errors
+/// Returns an error if no run measured one of the metrics.
+pub fn render(
+    loaded: &Loaded,
+    summary: &SweepSummary,
+    checked: &[ExpectationResult],
+    metrics: &[String],
+) -> Result<Rendered, String> {
+    let is_measured =
+        |metric: &&String| summary.aggregates.iter().any(|one| one.metrics.contains_key(*metric));
+    if let Some(metric) =
+        metrics.iter().find(|metric| !is_measured(metric)).filter(|_| !summary.runs.is_empty())
+    {
+        return Err(format!("--metric {metric}: no run measured it"));
+    }
+    let report = Report::with(loaded, summary, metrics);
+    let tables = [("means.csv", report.csv()), ("means.md", report.table().markdown(usize::MAX))];
+    Ok(Rendered { page: page(loaded, summary, checked, &report), tables })
+}
+
+fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResult], report: &Report<'_>) -> Page {
     let mut sections = Vec::new();
     sections.extend(report.failed());
     let figures = report.figures();
@@ -60,7 +103,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         version: &summary.version,
         digest: Some(&summary.digest),
         seeds: summary.seeds.iter().copied().collect(),
-        files: &["summary.json", "sweep.parquet", "scenario.toml", "figures/"],
+        files: &["summary.json", "means.csv", "means.md", "sweep.parquet", "scenario.toml", "figures/"],
     };
     Page {
         kind: format!("{}, a sweep", summary.scenario),
@@ -68,7 +111,7 @@ pub fn page(loaded: &Loaded, summary: &SweepSummary, checked: &[ExpectationResul
         is_bad: report.is_bad() || checked.iter().any(ExpectationResult::fails),
         figure: first_figure(&mut sections),
         sections,
-        summary: Summary { sentences: report.findings(), table, ..Summary::default() },
+        summary: Summary { sentences: by_name(loaded, report.findings()), table, ..Summary::default() },
         ..made.frame(loaded, checked)
     }
 }
@@ -105,6 +148,23 @@ struct Report<'a> {
     lacks: &'static [&'static str],
     /// The deadline of the family, if anything missed it.
     missed: Option<&'static Deadline>,
+    /// Whether the caller chose the metrics.
+    is_chosen: bool,
+}
+
+/// Moves the first metric of copies and the first one of bytes behind the most important metric: what a
+/// run costs has a figure.
+fn costs_second(metrics: &mut Vec<String>) {
+    let is_cost: [fn(&str) -> bool; 2] =
+        [|path| path == "duplication_factor", |path| unit_of(path) == Unit::Bytes];
+    let mut place = 1;
+    for is_cost in is_cost {
+        if let Some(at) = metrics.iter().skip(1).position(|path| is_cost(path)) {
+            let cost = metrics.remove(at + 1);
+            metrics.insert(place, cost);
+            place += 1;
+        }
+    }
 }
 
 fn name_of(path: &str) -> &str {
@@ -113,16 +173,34 @@ fn name_of(path: &str) -> &str {
 
 impl<'a> Report<'a> {
     fn new(loaded: &Loaded, summary: &'a SweepSummary) -> Self {
-        let items = summary.runs.iter().map(|run| (&run.name, &run.parameters, &run.metrics, None));
+        Self::with(loaded, summary, &[])
+    }
+
+    /// Creates a report with figures and columns of these metrics; without any, of the headlines.
+    fn with(loaded: &Loaded, summary: &'a SweepSummary, chosen: &[String]) -> Self {
+        let items = summary.runs.iter().map(|run| Item {
+            run: &run.name,
+            parameters: &run.parameters,
+            metrics: &run.metrics,
+            digest: &run.digest,
+            outcome: None,
+        });
         let grid = Grid::of(loaded, items);
         let paths = summary.aggregates.iter().flat_map(|aggregate| aggregate.metrics.keys());
         let paths: BTreeSet<&String> = paths.filter(|path| is_first(path)).collect();
         let mut all: Vec<String> = paths.into_iter().cloned().collect();
         all.sort_by_key(|path| rank(path));
+        if !chosen.is_empty() {
+            all = chosen.to_vec();
+        }
         let mut metrics = all.clone();
-        metrics.dedup_by_key(|path| name_of(path).to_owned());
+        if chosen.is_empty() {
+            metrics.dedup_by_key(|path| name_of(path).to_owned());
+            costs_second(&mut metrics);
+        }
         let first = metrics.first().map(|path| name_of(path)).unwrap_or_default();
         let bound = summary.aggregates.iter().any(|aggregate| aggregate.metrics.contains_key(BOUND));
+        let bound = bound && chosen.is_empty();
         let columns = all.iter().filter(|path| name_of(path) == first).cloned();
         let others = all.iter().filter(|path| name_of(path) != first && *path != BOUND).cloned();
         let columns = columns.chain(bound.then(|| BOUND.to_owned())).chain(others).collect();
@@ -135,7 +213,7 @@ impl<'a> Report<'a> {
             metrics.retain(|metric| metric != deadline.share);
             metrics.insert(0, deadline.share.to_owned());
         }
-        Self { columns, summary, grid, metrics, lacks, missed }
+        Self { columns, summary, grid, metrics, lacks, missed, is_chosen: !chosen.is_empty() }
     }
 
     /// Returns the deadline if a metric of these runs covers only what made it.
@@ -146,12 +224,10 @@ impl<'a> Report<'a> {
 
     /// Returns a table of missing results and of the headline metrics.
     fn table(&self) -> Table {
-        let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
-        let lacks = LACKS.into_iter().filter(is_shown);
         let share = self.missed.map(|deadline| deadline.share);
         let metrics = self.columns.iter().map(String::as_str);
         let metrics = metrics.filter(|metric| !LACKS.contains(metric) && Some(*metric) != share);
-        let metrics: Vec<&str> = lacks.chain(share).chain(metrics).collect();
+        let metrics: Vec<&str> = self.lacking().into_iter().chain(share).chain(metrics).collect();
         let cell = |row: &Runs<'_>, metric: &&str| {
             let Some(spread) = row.spread(metric) else { return MISSING.to_owned() };
             let mark = self.survivors(row, metric).map_or("", |_| MARK);
@@ -169,16 +245,40 @@ impl<'a> Report<'a> {
         })
     }
 
+    /// Returns the table of means for programs: a row for each run and place, with the mean of each metric
+    /// and half the width of its confidence interval, which is empty for one seed.
+    fn csv(&self) -> String {
+        let axes = self.grid.axes.iter().map(|(key, _)| key.clone());
+        let others = || self.columns.iter().map(String::as_str).filter(|metric| !LACKS.contains(metric));
+        let metrics = || self.lacking().into_iter().chain(others());
+        let of_metrics = metrics().flat_map(|metric| [metric.to_owned(), format!("{metric}.confidence_95")]);
+        let headings = std::iter::once("run".to_owned()).chain(axes).chain(["seeds".to_owned()]);
+        let mut text = csv_line(headings.chain(of_metrics));
+        for row in &self.grid.rows {
+            let cells = metrics().flat_map(|metric| match row.spread(metric) {
+                None => [String::new(), String::new()],
+                Some(Spread { mean, seeds: 1, .. }) => [mean.to_string(), String::new()],
+                Some(Spread { mean, confidence_95, .. }) => [mean.to_string(), confidence_95.to_string()],
+            });
+            let place = std::iter::once(row.run.clone()).chain(row.point.iter().cloned());
+            text += &csv_line(place.chain([row.metrics.len().to_string()]).chain(cells));
+        }
+        text
+    }
+
+    /// Returns the counts of missing results that tables show.
+    fn lacking(&self) -> Vec<&'static str> {
+        let is_shown = |metric: &&str| *metric == LACKS[0] && self.has(metric, 0.0) || self.has(metric, 1e-9);
+        let is_wanted = |metric: &&str| self.is_chosen && self.columns.iter().any(|column| column == *metric);
+        LACKS.into_iter().filter(|metric| is_shown(metric) || is_wanted(metric)).collect()
+    }
+
     fn is_bad(&self) -> bool {
         !self.summary.failed.is_empty() || self.lacks.iter().any(|metric| self.has(metric, 1e-9))
     }
 
     fn has(&self, metric: &str, least: f64) -> bool {
         self.grid.rows.iter().filter_map(|row| row.spread(metric)).any(|spread| spread.mean >= least)
-    }
-
-    fn seeds(&self) -> usize {
-        self.grid.rows.iter().map(|row| row.metrics.len()).max().unwrap_or(0)
     }
 
     fn findings(&self) -> Vec<String> {
@@ -192,10 +292,11 @@ impl<'a> Report<'a> {
         }
         parts.push(plural(summary.seeds.len() as f64, "seed"));
         let finished = plural(summary.runs.len() as f64, "finished point");
-        let mut sentences: Vec<String> = self.best().into_iter().chain(self.late()).collect();
+        let best = self.best().into_iter().chain(self.late());
+        let mut sentences: Vec<String> = self.grid.equal_runs().into_iter().chain(best).collect();
         sentences.push(format!("{finished} of {}: {}.", summary.points, parts.join(", ")));
         sentences.extend(late_faults(summary.runs.iter().map(|run| &run.late_faults)));
-        if self.seeds() > 1 {
+        if self.grid.seeds() > 1 {
             sentences.push(
                 "Means are over seeds; ± and bands are Student's 95 % confidence intervals of the mean."
                     .to_owned(),
@@ -232,12 +333,37 @@ impl<'a> Report<'a> {
         rows.sort_by(|a, b| if is_less { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) });
         let [(first, best), .., (last, worst)] = rows.as_slice() else { return None };
         let named = |value: f64, row: &Runs<'_>| {
-            let equal = rows.iter().filter(|(other, _)| *other == value).count() - 1;
-            let more = if equal > 0 { format!(" and {equal} more") } else { String::new() };
-            format!("{} with {}{more}", unit_of(metric).written(value), self.named(row))
+            let equal = rows.iter().filter(|(other, _)| *other == value);
+            let names: BTreeSet<String> = equal.map(|(_, row)| self.placed(row, metric)).collect();
+            let more = match names.len() {
+                0 | 1 => String::new(),
+                names => format!(" and {} more", names - 1),
+            };
+            format!("{} with {}{more}", unit_of(metric).written(value), self.placed(row, metric))
         };
-        let words = in_words(metric);
-        Some(format!("Best {words}: {}; worst: {}.", named(*first, best), named(*last, worst)))
+        let (words, doubt) = (in_words(metric), best.doubt(worst, metric));
+        Some(format!("Best {words}: {}; worst: {}.{doubt}", named(*first, best), named(*last, worst)))
+    }
+
+    /// Returns the name of a run with its values on the axes over which a metric differs, and the other
+    /// axes.
+    fn placed(&self, row: &Runs<'_>, metric: &str) -> String {
+        let is_beside = |other: &Runs<'_>, axis: usize| {
+            let mut axes = 0..self.grid.axes.len();
+            other.run == row.run && axes.all(|at| (other.point[at] == row.point[at]) == (at != axis))
+        };
+        let is_without_effect = |axis: usize| {
+            let mut others = self.grid.rows.iter().filter(|other| is_beside(other, axis)).peekable();
+            others.peek().is_some() && others.all(|other| !row.differs(other, metric))
+        };
+        let without: Vec<usize> = (0..self.grid.axes.len()).filter(|axis| is_without_effect(*axis)).collect();
+        let place = self.grid.place_without(&row.point, |axis| without.contains(&axis));
+        let labels: Vec<String> = without.iter().map(|axis| self.grid.axes[*axis].1.clone()).collect();
+        let remark = match labels.as_slice() {
+            [] => String::new(),
+            labels => format!(" (no difference over {})", listed(labels)),
+        };
+        format!("\"{}\"{place}{remark}", row.label)
     }
 
     fn named(&self, row: &Runs<'_>) -> String {
@@ -282,7 +408,8 @@ impl<'a> Report<'a> {
 
     fn figures(&self) -> Vec<Figure> {
         let panels = self.panels();
-        let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, METRICS_MAX);
+        let most = if self.is_chosen { self.metrics.len().max(1) } else { METRICS_MAX };
+        let most = (FIGURES_MAX / panels.len().max(1)).clamp(1, most);
         let mut figures = Vec::new();
         for metric in self.metrics.iter().filter(|metric| self.differs(metric)).take(most) {
             if self.grid.axes.is_empty() {
@@ -365,7 +492,7 @@ impl<'a> Report<'a> {
     }
 
     fn caption(&self) -> String {
-        match self.seeds() {
+        match self.grid.seeds() {
             0 | 1 => "One seed, so the spread is unknown.".to_owned(),
             seeds => {
                 let what = if self.grid.axes.is_empty() { "bars" } else { "bands" };

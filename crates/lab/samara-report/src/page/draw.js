@@ -142,7 +142,7 @@ const drawBoxes = (figure, width) => {
 
 const drawMaps = (figure, width) => {
   const names = figure.upright[1], columns = figure.across[1].length;
-  const left = Math.min(Math.max(...[...names, figure.upright[0]].map((name) => textWidth(name))), width * 0.36) + 10;
+  const left = Math.min(Math.max(...[...names, figure.upright[0]].map((name) => textWidth(name))), width * 0.36) + 14;
   const most = Math.max(...figure.lines.map((line) => line.maps.length));
   // As many maps side by side as have room for their numbers.
   const across = Math.max(1, Math.min(most, Math.floor((width - left) / (columns * 40 + 20))));

@@ -1,4 +1,7 @@
 // Places the figures of the page, redraws them for each width, and offers them as files.
+// The menu has several lines in a narrow window; what sticks below it needs its height.
+const menu = document.querySelector("nav");
+if (menu) new ResizeObserver(() => document.documentElement.style.setProperty("--nav", `${menu.offsetHeight}px`)).observe(menu);
 const saved = (name, type, content) => {
   const link = document.createElement("a");
   link.download = name;

@@ -22,6 +22,11 @@ pub(crate) struct SweepOptions {
     /// Default: the scenario's.
     #[arg(long, value_parser = seeds)]
     pub(crate) seeds: Option<Seeds>,
+    /// A metric of the figures and the table in place of the headlines, such as
+    /// time_to_custody_ms.p95 or bytes_up_per_node; can be repeated. Finished points run no more: the
+    /// same sweep with other metrics renders them anew.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) metric: Vec<String>,
     /// Number of points that run at once, each in a separate process. Default: the number of
     /// processors; points with more than 4,000 nodes run one after the other, each on all
     /// processors. On a cluster, the maximum number of points in progress. Default: as many as the

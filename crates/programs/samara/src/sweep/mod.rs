@@ -16,7 +16,8 @@ use samara_lab::expect::{Expectation, ExpectationResult};
 use samara_lab::family;
 use samara_lab::run::LARGE;
 use samara_lab::sweep::{
-    FailedPoint, Opened, Planned, PointRecord, SweepDirectory, SweepSummary, plan, relate_points,
+    FailedPoint, Opened, Planned, PointRecord, Rendered, SweepDirectory, SweepSummary, plan, relate_points,
+    render,
 };
 use samara_report::Page;
 use samara_scenario::Loaded;
@@ -78,6 +79,8 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
             loaded.source
         ));
     }
+    samara_lab::sweep::check_metrics(&loaded, &options.metric)
+        .map_err(|error| format!("--metric: {error}"))?;
     let expectations = Expectation::all_of(&loaded)?;
     let planned = plan(&loaded)?;
     let path = options.directory(&loaded);
@@ -90,22 +93,23 @@ pub(crate) fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     let program = Program::own()?;
     let opened = SweepDirectory::open(&path, &loaded, &planned, &program.sha256, options.force)?;
     let stop = stop_on_interrupt()?;
-    let (directory, gathered) = gather(options, &loaded, &planned, opened, &program, &stop)?;
+    let (earlier_s, is_new) = (opened.earlier_s, opened.finished.len() < planned.len());
+    let (mut directory, gathered) = gather(options, &loaded, &planned, opened, &program, &stop)?;
     let records = planned.iter().filter_map(|planned| gathered.finished.get(&planned.id).cloned());
     let mut records: Vec<PointRecord> = records.collect();
     let first = loaded.scenario.runs.first().map_or(&loaded.scenario.scenario.name, |run| &run.name);
     relate_points(first, &mut records);
-    let outcomes: Vec<ExpectationResult> = records
-        .iter()
-        .flat_map(|record| expectations.iter().filter_map(|e| e.check(&record.name, &record.metrics)))
-        .collect();
-    let mut summary = SweepSummary::new(&loaded, records, gathered.failed, start.elapsed().as_secs_f64());
+    let finished = records.iter().map(|record| (&*record.name, &record.parameters, &record.metrics));
+    let outcomes = Expectation::check_all(&expectations, &loaded, finished);
+    let own_s = if is_new { start.elapsed().as_secs_f64() } else { 0.0 };
+    let mut summary = SweepSummary::new(&loaded, records, gathered.failed, earlier_s + own_s);
     summary.headline.origin = Some(crate::origin::origin());
     summary.headline.expectations = samara_lab::results::counted(&outcomes);
     let is_complete = summary.runs.len() == planned.len();
-    let page = samara_lab::sweep::page(&loaded, &summary, &outcomes);
+    let Rendered { page, tables } = render(&loaded, &summary, &outcomes, &options.metric)?;
     summary.headline.take(&page, is_complete);
     directory.summary(&summary)?;
+    tables.iter().try_for_each(|(name, text)| directory.write(name, text.as_bytes()))?;
     let (files, failed) = page.files();
     files.into_iter().try_for_each(|(name, bytes)| directory.write(&name, &bytes))?;
     failed.iter().for_each(complain_as_program);
@@ -139,7 +143,7 @@ fn gather(
     program: &Program,
     stop: &AtomicBool,
 ) -> Result<(SweepDirectory, Gathered), String> {
-    let Opened { directory, finished, is_of_another_program } = opened;
+    let Opened { directory, finished, is_of_another_program, .. } = opened;
     if is_of_another_program {
         complain(
             "samara: finished points come from another build of this version; if its results differ, start a new sweep with another --out",

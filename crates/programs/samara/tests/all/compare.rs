@@ -159,6 +159,12 @@ fn runs_with_other_names_are_compared_in_pairs() {
     assert!(error.contains("pair batch=nobody: less has no run nobody; its runs are batch"), "{error}");
     let error = results.refused(["compare", "fast", "less", "--pair", "batch"]);
     assert!(error.contains("\"batch\" is not RUN=RUN"), "{error}");
+    let error = results.refused(["compare", "fast"]);
+    assert!(error.contains("`samara compare fast --pair RUN=RUN`"), "{error}");
+    let own = results.ok(["compare", "fast", "--pair", "batch=batch"]);
+    assert!(own.contains("fast (first)") && own.contains("fast (second)"), "{own}");
+    let keys = results.ok(["compare", "fast", "less", "--pair", "batch=batch"]);
+    assert!(keys.replace('\n', " ").contains("Different keys: network.nodes 20 and 18"), "{keys}");
 }
 
 #[test]
@@ -167,13 +173,18 @@ fn faults_after_the_end_of_a_run_are_reported() {
     let fault = "fault=[{ kind = \"crash\", at = \"25 s\", nodes = [1] }]";
     let args = ["run", "peerdas-small", "--only", "batch", "--set", fault, "--quiet", "--out", "r"];
     let output = scratch.ok(args);
-    assert!(output.contains("fault.0 had no effect in 3 of 3 runs: they ended before."), "{output}");
+    assert!(
+        output.contains("fault.0 had no effect in 3 of 3 runs: all traffic ended before it."),
+        "{output}"
+    );
     let summary: Value = serde_json::from_str(&scratch.read("r/summary.json")).unwrap();
     assert_eq!(summary["runs"][0]["late_faults"], serde_json::json!([0]));
     assert!(output.contains("by 30 s"), "the deadline of the scenario has a column: {output}");
     scratch.ok(["sweep", "peerdas-small", "--only", "batch", "--set", fault, "--out", "s"]);
     assert!(
-        scratch.read("s/report.html").contains("fault.0 had no effect in 3 of 3 runs: they ended before.")
+        scratch
+            .read("s/report.html")
+            .contains("fault.0 had no effect in 3 of 3 runs: all traffic ended before it.")
     );
 }
 

@@ -75,6 +75,14 @@ impl Section for FileConfig {
             self.config.announce = Announce::Sticky;
         }
     }
+
+    fn fill(&mut self) {
+        let bundles = self.config.bundles;
+        self.bundle_window
+            .get_or_insert_with(|| bundles.map_or_else(Span::default, |own| Span::of(&own.window)));
+        self.bundle_txs.get_or_insert_with(|| bundles.map_or(BUNDLE_TXS, |own| own.txs_max));
+        self.compact_blocks.get_or_insert(self.config.compact_blocks.is_some());
+    }
 }
 
 impl FileConfig {
@@ -106,6 +114,10 @@ impl Form<Inline> for Size {
             Inline::Never | Inline::WhereItWins => Self::from_bytes(0),
         }
     }
+
+    fn states(inline: &Inline) -> bool {
+        *inline != Inline::WhereItWins
+    }
 }
 
 impl Form<Jitter> for Span {
@@ -119,6 +131,10 @@ impl Form<Jitter> for Span {
             Jitter::Timer { max } => Self::of(max),
             Jitter::None | Jitter::Sleep { .. } => Self::default(),
         }
+    }
+
+    fn states(jitter: &Jitter) -> bool {
+        !matches!(jitter, Jitter::Sleep { .. })
     }
 }
 

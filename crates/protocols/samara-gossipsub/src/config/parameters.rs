@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answers, Authenticity, Config, HeartbeatOrder, MeshParams, MeshRules, Preset, Version, Withdraw,
+    Answers, Authenticity, Config, HeartbeatOrder, LaneCapacity, MeshParams, MeshRules, Preset,
+    SendingConfig, Version, Withdraw,
 };
 use crate::message_id::MessageIdFn;
 use crate::partial::{Asking, Exchange};
@@ -72,6 +73,10 @@ impl Form<Withdraw> for bool {
 
     fn of(withdraw: &Withdraw) -> Self {
         *withdraw == Withdraw::ALWAYS
+    }
+
+    fn states(withdraw: &Withdraw) -> bool {
+        [Withdraw::ALWAYS, Withdraw::NEVER].contains(withdraw)
     }
 }
 
@@ -191,6 +196,25 @@ impl Section for FileConfig {
             if !is_given("announce_delay") {
                 own.announce_delay = everyone.announce_delay;
             }
+        }
+    }
+
+    fn fill(&mut self) {
+        let config = &self.config;
+        self.answers = Some(match config.answers {
+            Answers::FramePerMessage => AnswersKind::FramePerMessage,
+            Answers::OneFrame { .. } => AnswersKind::OneFrame,
+        });
+        // One key sets all lanes. A preset may have a different value for each.
+        let SendingConfig { control, publish, forward, answer, .. } = config.sending;
+        let is_same = |of: fn(&LaneCapacity) -> (usize, Overflow)| {
+            [publish, forward, answer].iter().all(|lane| of(lane) == of(&control))
+        };
+        if is_same(|lane| (lane.copies, Overflow::default())) && control.copies < usize::MAX {
+            self.queue = Some(control.copies);
+        }
+        if is_same(|lane| (0, lane.overflow)) {
+            self.overflow = Some(control.overflow);
         }
     }
 }

@@ -39,6 +39,19 @@ impl Section for FileConfig {
         // The plain daisy chain has no parameters.
         self.config = self.preset.config().unwrap_or_default();
     }
+
+    fn fill(&mut self) {
+        let set = |shape: ShapeChoice| match shape {
+            ShapeChoice::Fixed(shape) => ShapeSetting::from(shape),
+            ShapeChoice::ByFormula(_) => ShapeSetting::ByFormula,
+        };
+        self.shape.get_or_insert_with(|| set(self.config.shape));
+        if self.federated {
+            let federation = FederationConfig::new(0, Vec::new());
+            self.bridge_shape.get_or_insert_with(|| set(federation.bridge.shape));
+            self.absent_after.get_or_insert_with(|| Span::of(&federation.absent_after));
+        }
+    }
 }
 
 impl Form<Slow> for Span {
@@ -51,6 +64,10 @@ impl Form<Slow> for Span {
             Slow::Wait => Self::default(),
             Slow::Remove { after } => Self::of(after),
         }
+    }
+
+    fn states(slow: &Slow) -> bool {
+        *slow != Slow::Wait
     }
 }
 
