@@ -52,7 +52,6 @@ pub static FAMILY: FamilySpec = FamilySpec {
         "cat-from" "540 s",
         "cat-late" "30 s",
         "cat-band" "370 s",
-        "cat-latency" "300 s",
         "cat-measured" "140 s",
         "cat-measured-tcp" "< 1 s",
         "cat-rate" "5 s",
