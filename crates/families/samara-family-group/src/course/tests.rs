@@ -1,4 +1,5 @@
 use samara_lab::family::set_base;
+use samara_lab::results::Measured;
 use samara_lab::run::{RunOptions, run_alone};
 use samara_lab::testing::{load_with, reports_too_many_deliveries};
 use samara_ring::Ring;
