@@ -5,7 +5,7 @@ use super::*;
 use crate::expect::Expectation;
 use crate::network;
 use crate::report;
-use crate::results::{Measured, tables};
+use crate::results::{Measured, Outcome, Run, tables};
 use crate::toy::{Toy, loaded_text};
 
 const CLASSES: &str = r#"
@@ -91,16 +91,18 @@ fn expectations_name_classes() {
     assert!(error.contains("no run has classes of nodes; add a [[network.class]]"), "{error}");
 }
 
+fn item(outcome: &Outcome) -> report::Item<'_> {
+    let Run { name: run, parameters, metrics, digest, .. } = &outcome.run;
+    report::Item { run, parameters, metrics, digest, outcome: Some(outcome) }
+}
+
 #[test]
 fn pages_have_a_row_for_each_class() {
     let loaded = loaded_text(CLASSES);
     let point = &loaded.points[0];
     let of_classes = figures(&loaded).mean("value", [(1, 2.0), (0, 7.0)]);
     let outcome = Toy::new(point).outcome().by_class(of_classes);
-    let grid = report::Grid::of(
-        &loaded,
-        [(&outcome.run.name, &outcome.run.parameters, &outcome.run.metrics, Some(&outcome))].into_iter(),
-    );
+    let grid = report::Grid::of(&loaded, [item(&outcome)].into_iter());
     let section = report::by_class(&grid, crate::family::of(&loaded.scenario)).unwrap();
     let samara_report::Part::Table(table) = &section.parts[0] else { panic!("{section:?}") };
     let text = table.terminal(160, "");
@@ -116,8 +118,7 @@ fn classes_of_several_seeds_have_intervals() {
     let of_seed =
         |fast: f64| Toy::new(point).outcome().by_class(figures(&loaded).mean("value", [(1, fast), (0, 7.0)]));
     let seeds = [2.0, 4.0].map(of_seed);
-    let items = seeds.iter().map(|one| (&one.run.name, &one.run.parameters, &one.run.metrics, Some(one)));
-    let grid = report::Grid::of(&loaded, items);
+    let grid = report::Grid::of(&loaded, seeds.iter().map(item));
     let section = report::by_class(&grid, crate::family::of(&loaded.scenario)).unwrap();
     let samara_report::Part::Table(table) = &section.parts[0] else { panic!("{section:?}") };
     let text = table.terminal(160, "");

@@ -4,7 +4,7 @@ use crate::toy;
 
 /// Runs a sweep with points that have already been measured.
 fn sweep(path: &Path, loaded: &Loaded, planned: &[Planned]) -> Result<usize, String> {
-    let opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
+    let mut opened = SweepDirectory::open(path, loaded, planned, "program", false)?;
     let record = |planned: &Planned| PointRecord {
         id: planned.id.clone(),
         version: VERSION.to_owned(),
