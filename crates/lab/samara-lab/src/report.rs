@@ -45,10 +45,15 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     let family = family::of(&loaded.scenario);
     let grouped = Results::of(loaded, findings);
     let mut body = family.page.body(&grouped);
-    let said: Vec<String> =
-        grouped.equal_runs().into_iter().chain(finding::sentences(loaded, results)).collect();
-    body.findings.splice(..0, said.iter().cloned());
-    body.summary.sentences.splice(..0, said);
+    let said = finding::sentences(loaded, results);
+    let equal = grouped.equal_runs();
+    // Runs that end before anything has arrived are equal, too: what is missing is more important.
+    let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
+    for sentences in [&mut body.findings, &mut body.summary.sentences] {
+        sentences.splice(..0, said.iter().cloned());
+        let place = if is_incomplete { sentences.len() } else { 0 };
+        sentences.splice(place..place, equal.iter().cloned());
+    }
     body.findings.extend(explain::difference(findings, loaded.scenario.scenario.explained.as_ref()));
     for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
         .into_iter()
@@ -74,7 +79,6 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
     sections.push(again(loaded, findings));
     let figure = first_figure(&mut sections);
     sections.splice(..0, explain::section(findings));
-    let is_incomplete = results.iter().any(|outcome| outcome.is_incomplete);
     let real = summary.runs.iter().any(|run| run.real.is_some());
     let made = Made {
         origin: summary.headline.origin.as_ref(),

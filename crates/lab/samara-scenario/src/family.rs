@@ -110,10 +110,31 @@ impl ProtocolKind {
     /// Returns a protocol whose keys are settings over those of a preset.
     pub const fn of_settings<S: Section>(name: &'static str) -> Self {
         Self {
-            in_effect: |scenario| toml::Table::try_from(scenario.find::<Overlay<S>>()?.in_effect()).ok(),
+            in_effect: |scenario| {
+                let values = serde_json::to_value(scenario.find::<Overlay<S>>()?.in_effect()).ok()?;
+                toml_of(values)?.try_into().ok()
+            },
             ..Self::of::<Overlay<S>>(name)
         }
     }
+}
+
+/// Returns a value as TOML, without what a file cannot state: absent values, and numbers beyond those of
+/// TOML, which stand for no limit.
+fn toml_of(value: serde_json::Value) -> Option<toml::Value> {
+    use serde_json::Value;
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(is_on) => is_on.into(),
+        Value::String(text) => text.into(),
+        Value::Number(number) if number.is_f64() => number.as_f64()?.into(),
+        Value::Number(number) => number.as_i64()?.into(),
+        Value::Array(list) => toml::Value::Array(list.into_iter().filter_map(toml_of).collect()),
+        Value::Object(map) => {
+            let values = map.into_iter().filter_map(|(key, value)| Some((key, toml_of(value)?)));
+            toml::Value::Table(values.collect())
+        }
+    })
 }
 
 /// Values of `[protocol]` that follow others.

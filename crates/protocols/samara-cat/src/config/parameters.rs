@@ -78,9 +78,12 @@ impl Section for FileConfig {
 
     fn fill(&mut self) {
         let bundles = self.config.bundles;
-        self.bundle_window
+        let window = *self
+            .bundle_window
             .get_or_insert_with(|| bundles.map_or_else(Span::default, |own| Span::of(&own.window)));
-        self.bundle_txs.get_or_insert_with(|| bundles.map_or(BUNDLE_TXS, |own| own.txs_max));
+        if window != Span::default() {
+            self.bundle_txs.get_or_insert_with(|| bundles.map_or(BUNDLE_TXS, |own| own.txs_max));
+        }
         self.compact_blocks.get_or_insert(self.config.compact_blocks.is_some());
     }
 }
