@@ -240,7 +240,7 @@ fn mistakes_in_classes_of_a_file_are_refused() {
             "",
             "",
             &"node,region\n0,eu\n1,eu\n".to_owned(),
-            "network.class.0.share: missing key `share`; add one",
+            "s.toml:6: network.class.0: missing key `share`; add one, such as share = \"20 %\", or a column class",
         ),
     ] {
         let loaded = of_file(&OF_FILE.replacen(old, new, 1), nodes);

@@ -279,7 +279,7 @@ fn attribute_must_exist_for_all_nodes_or_none() {
     assert_eq!(error(&some), "g:8: uplink is empty; expected a value");
     assert_eq!(
         error(&NETWORKX.replace("\"uplink\"", "\"color\"").replace("\"region\"", "\"shape\"")),
-        "g: no node has a known attribute; expected uplink, downlink, region or validation_time"
+        "g: no node has a known attribute; expected uplink, downlink, region, class or validation_time"
     );
     let none = NETWORKX.replace("20 Mbit/s", "0 bit/s");
     assert_eq!(error(&none), "g:7: uplink is 0 bit/s; a node needs a positive rate");
