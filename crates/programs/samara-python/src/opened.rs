@@ -14,6 +14,9 @@ use crate::loaded::Loaded;
 use crate::outcome::{CurveParts, by_class, is_chosen, metrics_table, no_figure, no_run};
 use crate::table::{Labels, Table};
 
+/// An expectation: run, text, measured value, whether it holds, and whether it counts.
+type Expected = (String, String, Option<f64>, bool, bool);
+
 /// A result in a directory. It has the getters and methods of a result in memory.
 #[pyclass(frozen, module = "samara._samara")]
 pub(crate) struct Opened(OpenedResult);
@@ -61,7 +64,7 @@ impl Opened {
     }
 
     #[getter]
-    fn expectations(&self) -> PyResult<Vec<(String, String, Option<f64>, bool, bool)>> {
+    fn expectations(&self) -> PyResult<Vec<Expected>> {
         let all = self.0.expectations().map_err(Error::new_err)?;
         Ok(all.into_iter().map(|o| (o.run, o.expected, o.found, o.holds, o.counts)).collect())
     }
