@@ -40,7 +40,7 @@ const SIGNS: [(&str, Holds); 5] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectationResult {
     pub run: String,
-    /// The values of the sweep and the seed, if the run has several points; see [`place`].
+    /// The values of the sweep and the seed, if the run has several points.
     pub place: String,
     /// The expectation in words.
     pub expected: String,
