@@ -198,7 +198,7 @@ mod tests {
         let least = table().terminal(40, "in the report");
         assert!(least.lines().all(|line| columns(line) <= 40), "{least}");
         assert!(least.ends_with("Not shown: incomplete; in the report.\n"), "{least}");
-        assert!(least.contains("\nout-spaces\n"), "a long word has two lines: {least}");
+        assert!(least.contains("\nwithout-spaces\n"), "a long word has two lines: {least}");
     }
 
     #[test]
