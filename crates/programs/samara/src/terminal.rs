@@ -57,6 +57,7 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, String> {
 
 /// Prints a message of somebody else: as it is into a file or a pipe, and without control characters on
 /// a terminal.
+#[cfg(feature = "net")]
 pub(crate) fn print_raw(contents: &[u8]) -> Result<(), String> {
     if console::Term::stdout().is_term() {
         return print(&(String::from_utf8_lossy(contents) + "\n")).map(drop);
