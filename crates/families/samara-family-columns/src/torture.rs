@@ -13,6 +13,7 @@ use samara_lab::network::{self, harmed, is_momentary};
 use samara_lab::torture::{Broken, Draw, FAULTS, ROUNDING, is_connected};
 use samara_pubsub::promises::{
     gossipsub, is_replaced, offences, sending, survives_changed_meshes, survives_cuts, transport,
+    turns_nobody_away,
 };
 
 pub(super) fn draw(draw: &mut Draw) -> bool {
@@ -119,8 +120,8 @@ fn cells(draw: &mut Draw) {
     draw.maybe(0.3, "columns.cells.deployed", &["40 %", "100 %"]);
 }
 
-/// The segments whose well nodes, with the publisher, are connected: nodes forward only what they
-/// keep.
+/// The segments whose well nodes, with the publisher, are connected and turn nobody away: nodes forward
+/// only what they keep.
 fn connected(measured: &ColumnsMeasured, harmed: &[bool]) -> Vec<bool> {
     let scenario = &measured.point.scenario;
     let workload: &Columns = scenario.part();
@@ -131,7 +132,10 @@ fn connected(measured: &ColumnsMeasured, harmed: &[bool]) -> Vec<bool> {
         let outside = custody.iter().zip(0..).map(|(kept, node): (&Vec<u32>, u32)| {
             harmed[node as usize] || node != workload.publisher && !kept.contains(&segment)
         });
-        is_connected(&graph, &outside.collect::<Vec<bool>>())
+        let outside: Vec<bool> = outside.collect();
+        // Cells travel by requests.
+        let has_ways = workload.cells.is_some() || turns_nobody_away(scenario, &graph, &outside);
+        has_ways && is_connected(&graph, &outside)
     };
     // Nobody has what the publisher does not send.
     (0..workload.segments()).map(|segment| segment < workload.sent() && is_in(segment)).collect()

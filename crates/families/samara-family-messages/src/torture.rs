@@ -4,6 +4,7 @@ use samara_document::topology::Graph;
 use samara_pubsub::parameters::{FLOODSUB, PLUMTREE, RANDOMSUB};
 use samara_pubsub::promises::{
     gossipsub, is_replaced, offences, sending, survives_changed_meshes, survives_cuts, transport,
+    turns_nobody_away,
 };
 use samara_scenario::{Fault, FaultKind, Scenario, TransportKind};
 
@@ -62,7 +63,8 @@ pub(super) fn draw(draw: &mut Draw) -> bool {
 ///
 /// Nodes that only leave or vanish do not keep the others from it. Nobody promises it across a
 /// partition, past hostile nodes, over links that lose frames, or with full queues; RandomSub sends
-/// to random peers; GossipSub needs [gossip to peers that enter a mesh](survives_changed_meshes), and
+/// to random peers; GossipSub needs [gossip to peers that enter a mesh](survives_changed_meshes) and
+/// [to those that leave it](turns_nobody_away), and
 /// a node that announces must [keep the message](survives_cuts) until the request comes.
 fn promises_delivery(
     measured: &MessagesMeasured,
@@ -79,6 +81,7 @@ fn promises_delivery(
         && measured.collector.lost.is_empty()
         && survives_changed_meshes(scenario)
         && survives_cuts(scenario)
+        && turns_nobody_away(scenario, graph, harmed)
         && is_connected(graph, harmed)
 }
 

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use samara_document::Queue;
+use samara_document::topology::Graph;
+use samara_gossipsub::Config;
 use samara_gossipsub::config::Parameters;
 use samara_lab::network::is_momentary;
 use samara_lab::torture::{Broken, Draw};
@@ -81,6 +83,22 @@ pub fn survives_changed_meshes(scenario: &Scenario) -> bool {
     let gossipsub = scenario.find::<Parameters>();
     !scenario.faults.iter().any(changes)
         || gossipsub.is_none_or(|parameters| parameters.config.gossip_to_pruned)
+}
+
+/// Returns true if no node turns a peer away that may have no other way: each has room in its mesh for
+/// all its links to nodes that are not `outside`, or announces messages to peers that it pruned.
+///
+/// A node with more than D_high links prunes some of them, which can be the only ones of a peer. Until
+/// that peer is in the mesh again, it depends on gossip to peers drawn at random.
+pub fn turns_nobody_away(scenario: &Scenario, graph: &Graph, outside: &[bool]) -> bool {
+    let parameters = scenario.find::<Parameters>();
+    parameters.is_none_or(|parameters| keeps_all_links(&parameters.config, graph, outside))
+}
+
+fn keeps_all_links(config: &Config, graph: &Graph, outside: &[bool]) -> bool {
+    let links = |peers: &Vec<u32>| peers.iter().filter(|peer| !outside[**peer as usize]).count();
+    let inside = graph.neighbours().into_iter().zip(outside).filter(|(_, is_outside)| !**is_outside);
+    config.gossip_to_pruned || inside.map(|(peers, _)| links(&peers)).all(|links| links <= config.mesh.d_high)
 }
 
 /// Returns true if nodes still have what they announced when the request for it comes, although links
@@ -173,4 +191,22 @@ pub fn offences([kept, misbehaviours]: [u64; 2], scenario: &Scenario) -> impl It
         || format!("{misbehaviours} misbehaviours"),
     );
     kept.into_iter().chain(blamed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_with_more_links_than_its_mesh_takes_turns_peers_away() {
+        let star = Graph { nodes: 7, edges: (1..7).map(|leaf| (0, leaf)).collect() };
+        let mut config = Config { gossip_to_pruned: false, ..Config::default() };
+        config.mesh.d_high = 5;
+        let mut outside = vec![false; 7];
+        assert!(!keeps_all_links(&config, &star, &outside), "six links, of which five fit");
+        outside[3] = true;
+        assert!(keeps_all_links(&config, &star, &outside), "five links are left");
+        config.gossip_to_pruned = true;
+        assert!(keeps_all_links(&config, &star, &[false; 7]), "pruned peers get gossip");
+    }
 }

@@ -333,3 +333,23 @@ fn bounds_hold_for_segments_that_travel_together() {
         assert_eq!(broken(transport, reset), None, "{transport}, with a reset");
     }
 }
+
+/// A hub prunes a leaf that has no other link. Without gossip to pruned peers, the leaf depends on gossip
+/// to peers drawn at random, and nobody promises that a message comes.
+#[test]
+fn a_leaf_that_a_hub_turns_away_is_promised_nothing() {
+    let violations = |gossip_to_pruned: bool| {
+        let text = format!(
+            "[scenario]\nname = \"x\"\nseeds = [639546078324974181]\n\
+             [network]\nnodes = 14\ntopology = {{ kind = \"barabasi-albert\", attachments = 1 }}\n\
+             [protocol]\nkind = \"gossipsub\"\ndegree = 3\ndegree_score = 0\n\
+             gossip_to_pruned = {gossip_to_pruned}\n\
+             [messages]\nrate = 7.97\nsize = \"4 B\"\nwarm_up = \"4 s\"\nduration = \"1109 ms\"\n\
+             cool_down = \"20 s\"\narrivals = \"poisson\"\n"
+        );
+        let loaded = load_source("x.toml", &text, Inputs::default(), &Overrides::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        searched(&Source::Scenario(Box::new(loaded)), 1, 1).1.len()
+    };
+    assert_eq!([true, false].map(violations), [0, 0]);
+}
