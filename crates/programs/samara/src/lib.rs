@@ -16,6 +16,8 @@ mod progress;
 mod real;
 mod session;
 mod sources;
+#[cfg(feature = "net")]
+mod status;
 mod sweep;
 mod terminal;
 mod torture;

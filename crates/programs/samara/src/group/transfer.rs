@@ -1,9 +1,8 @@
 //! The transfers, with what a person sees of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use samara_files::{
     MemberState, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, TransferError, receive,
@@ -13,12 +12,11 @@ use samara_net::ring::{Options, Secret};
 
 use super::GroupVerb;
 use super::args::{MemberOptions, ReceiveFile, SendFile};
-use crate::terminal::{complain, fitted, print};
+use crate::status::Status;
+use crate::terminal::{fitted, print};
 
 /// Exit status if a receiver lacks the file.
 const INCOMPLETE: u8 = 3;
-/// Time between two lines of progress without a terminal.
-const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Time over which the shown rate is a mean.
 const PACE_OVER: Duration = Duration::from_secs(10);
 /// Time within which a seed must answer.
@@ -67,7 +65,7 @@ async fn send_file(options: SendFile) -> Result<ExitCode, String> {
     let options = SendOptions { group, path: file, members, patience, rate };
     let sent = send(options, &mut |report| shown.sending(report, members)).await.map_err(explained)?;
     let Sent { is_complete, last, digest } = sent;
-    shown.end();
+    shown.status.end();
     let refused = last.members.values().filter(|state| matches!(state, MemberState::Failed(_))).count();
     let took = match (is_complete, last.done + refused >= members) {
         (true, _) => took(&last),
@@ -106,12 +104,12 @@ async fn receive_file(options: ReceiveFile) -> Result<ExitCode, String> {
     };
     let mut shown = Shown::new();
     let seeds: Vec<String> = member.seeds.iter().map(ToString::to_string).collect();
-    shown.progress(format!("dialling {}, for at most {}", seeds.join(", "), member.patience));
+    shown.status.progress(format!("dialling {}, for at most {}", seeds.join(", "), member.patience));
     let received = receive(options, &mut |report| shown.receiving(report)).await;
     // A receiver founds no group.
     let to_found = ", or leave out --seed to found the group";
     let received = received.map_err(|error| explained(error).replace(to_found, ""))?;
-    shown.end();
+    shown.status.end();
     let is_complete = received.is_complete();
     let Received { files, forgotten } = received;
     if files.is_empty() {
@@ -192,11 +190,9 @@ impl Pace {
     }
 }
 
-/// The line of progress, and a line for each change.
+/// What a person sees of a transfer.
 struct Shown {
-    bar: indicatif::ProgressBar,
-    is_terminal: bool,
-    last_line: Option<Instant>,
+    status: Status,
     pace: Pace,
     members: BTreeMap<String, MemberState>,
     /// The files by name, with whether each has come to its end.
@@ -205,36 +201,8 @@ struct Shown {
 
 impl Shown {
     fn new() -> Self {
-        let bar = indicatif::ProgressBar::new_spinner();
-        let style = indicatif::ProgressStyle::with_template("{elapsed:>4}  {msg}");
-        style.into_iter().for_each(|style| bar.set_style(style));
-        Self {
-            bar,
-            is_terminal: std::io::stderr().is_terminal(),
-            last_line: None,
-            pace: Pace::default(),
-            members: BTreeMap::new(),
-            files: BTreeMap::new(),
-        }
-    }
-
-    fn line(&self, text: &str) {
-        self.bar.suspend(|| complain(text));
-    }
-
-    /// Shows the progress: in place on a terminal, now and then elsewhere.
-    fn progress(&mut self, text: String) {
-        if self.is_terminal {
-            self.bar.set_message(text);
-            self.bar.tick();
-        } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
-            self.last_line = Some(Instant::now());
-            complain(text);
-        }
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
+        let (members, files) = (BTreeMap::new(), BTreeMap::new());
+        Self { status: Status::new(), pace: Pace::default(), members, files }
     }
 
     fn sending(&mut self, report: &Sending, wanted: usize) {
@@ -247,19 +215,19 @@ impl Shown {
                     MemberState::Receiving(_) => "joined".to_owned(),
                     other => told(other, *all),
                 };
-                self.line(&format!("{name}  {text}"));
+                self.status.line(&format!("{name}  {text}"));
             }
         }
         self.members.clone_from(members);
         let getting = members.values().filter(|state| matches!(state, MemberState::Receiving(_))).count();
         if !has_begun || getting == 0 {
             let have = if *done > 0 { format!(", {done} have the file") } else { String::new() };
-            self.progress(format!("waiting for receivers: {} of {wanted}{have}", done + getting));
+            self.status.progress(format!("waiting for receivers: {} of {wanted}{have}", done + getting));
         } else {
             let bytes = report.slowest_bytes();
             let rate = self.pace.of(*elapsed, bytes);
             let whose = if done + getting > 1 { " at the slowest" } else { "" };
-            self.progress(progress(bytes, *all, rate, whose));
+            self.status.progress(progress(bytes, *all, rate, whose));
         }
     }
 
@@ -270,19 +238,19 @@ impl Shown {
             None if failure.is_none() => {
                 let had =
                     if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
-                self.line(&format!("{name}  {}{had}", size(*all)));
+                self.status.line(&format!("{name}  {}{had}", size(*all)));
             }
-            Some(false) if *is_done => self.line(&format!("{name}  verified; waiting for the others")),
+            Some(false) if *is_done => self.status.line(&format!("{name}  verified; waiting for the others")),
             None | Some(false) => {
                 if let Some(cause) = failure {
-                    self.line(&format!("{name}  {cause}"));
+                    self.status.line(&format!("{name}  {cause}"));
                 }
             }
             Some(true) => {}
         }
         if !is_over {
             let rate = self.pace.of(*elapsed, *bytes);
-            self.progress(progress(*bytes, *all, rate, ""));
+            self.status.progress(progress(*bytes, *all, rate, ""));
         }
     }
 }

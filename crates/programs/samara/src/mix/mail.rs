@@ -1,7 +1,7 @@
 //! Messages through a mix, with what a person sees of them.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, IsTerminal, Read};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,12 +15,11 @@ use samara_node::NodeConfig;
 
 use super::MixVerb;
 use super::args::{PoolOptions, ReceiveMessages, SendMessage};
+use crate::status::Status;
 use crate::terminal::{complain, print, print_raw};
 
 /// Exit status if payloads or messages are missing.
 const INCOMPLETE: u8 = 3;
-/// Time between two lines of progress without a terminal.
-const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Indices that a line about missing parts names.
 const MISSING_SHOWN: usize = 10;
 
@@ -95,10 +94,10 @@ async fn send_message(options: SendMessage) -> Result<ExitCode, String> {
     let contents = contents(&file, content_bytes_max(client.group))?;
     let bytes = contents.len();
     let options = SendOptions { client, to, contents, patience: patience.duration() };
-    let mut shown = Shown::new();
+    let mut shown = Shown(Status::new());
     let begun = Instant::now();
     let sent = send(options, &mut |report| shown.sending(&report)).await.map_err(explained)?;
-    shown.end();
+    shown.0.end();
     let Sent { id, parts, out, rounds, again, failure } = &sent;
     let again = if *again > 0 { format!(", {again} sent again") } else { String::new() };
     let rounds = match (rounds.first_key_value(), rounds.last_key_value()) {
@@ -128,7 +127,7 @@ async fn receive_messages(options: ReceiveMessages) -> Result<ExitCode, String> 
         std::fs::create_dir_all(out).map_err(of_file(out))?;
     }
     let options = ReceiveOptions { client, key, from, keeps_on: keep_on, patience: patience.duration() };
-    let mut shown = Shown::new();
+    let mut shown = Shown(Status::new());
     let received = {
         let mut report = |report: Receiving| match report {
             Receiving::Message(message) => shown.message(&message, out.as_deref()),
@@ -139,7 +138,7 @@ async fn receive_messages(options: ReceiveMessages) -> Result<ExitCode, String> 
         };
         receive(options, &mut report).await.map_err(explained)?
     };
-    shown.end();
+    shown.0.end();
     for message in &received.unfinished {
         complain(missing(message));
     }
@@ -178,47 +177,17 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// The line of progress, and a line for each change.
-struct Shown {
-    bar: indicatif::ProgressBar,
-    is_terminal: bool,
-    last_line: Option<Instant>,
-}
+/// What a person sees of a transfer.
+struct Shown(Status);
 
 impl Shown {
-    fn new() -> Self {
-        let bar = indicatif::ProgressBar::new_spinner();
-        let style = indicatif::ProgressStyle::with_template("{elapsed:>4}  {msg}");
-        style.into_iter().for_each(|style| bar.set_style(style));
-        Self { bar, is_terminal: std::io::stderr().is_terminal(), last_line: None }
-    }
-
-    fn line(&self, text: impl Display) {
-        self.bar.suspend(|| complain(text));
-    }
-
-    /// Shows the progress: in place on a terminal, now and then elsewhere.
-    fn progress(&mut self, text: String) {
-        if self.is_terminal {
-            self.bar.set_message(text);
-            self.bar.tick();
-        } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
-            self.last_line = Some(Instant::now());
-            complain(text);
-        }
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-
     fn sending(&mut self, report: &Sending) {
         match report {
             Sending::Progress { out, parts, under_way } => {
-                self.progress(format!("{out} of {parts} payloads came out, {under_way} in rounds"));
+                self.0.progress(format!("{out} of {parts} payloads came out, {under_way} in rounds"));
             }
             Sending::Again { round, parts, cause } => {
-                self.line(format_args!("round {round}: {cause}; {parts} payloads go into another round"));
+                self.0.line(format_args!("round {round}: {cause}; {parts} payloads go into another round"));
             }
         }
     }
@@ -226,21 +195,24 @@ impl Shown {
     fn receiving(&mut self, report: &Receiving) {
         match report {
             Receiving::Fetched { rounds, payloads } => {
-                self.progress(format!("{rounds} rounds with {payloads} payloads fetched"));
+                self.0.progress(format!("{rounds} rounds with {payloads} payloads fetched"));
             }
             Receiving::Reach { complete, gone } => {
                 let gone = gone.map_or_else(String::new, |round| {
                     format!("; results up to round {round} are gone at a node: ask for messages of that time again")
                 });
-                self.line(format_args!("the nodes have all results of the last {}{gone}", span(*complete)));
+                self.0.line(format_args!("the nodes have all results of the last {}{gone}", span(*complete)));
             }
-            Receiving::Silent { node, why } => self.line(format_args!("node {node} does not answer: {why}")),
+            Receiving::Silent { node, why } => {
+                self.0.line(format_args!("node {node} does not answer: {why}"))
+            }
             Receiving::Lost { round, why } => {
-                self.line(format_args!("round {round} cannot be fetched: {why}; messages in it are missing"));
+                self.0
+                    .line(format_args!("round {round} cannot be fetched: {why}; messages in it are missing"));
             }
-            Receiving::GivenUp(message) => self.line(missing(message)),
+            Receiving::GivenUp(message) => self.0.line(missing(message)),
             Receiving::Unreadable { round, why } => {
-                self.line(format_args!(
+                self.0.line(format_args!(
                     "round {round}: a payload for this key is no part of a message: {why}"
                 ));
             }
@@ -253,12 +225,12 @@ impl Shown {
         let Message { id, contents } = message;
         let bytes = contents.len();
         let Some(directory) = out else {
-            self.line(format_args!("message {id}, {bytes} bytes:"));
-            return self.bar.suspend(|| print_raw(contents));
+            self.0.line(format_args!("message {id}, {bytes} bytes:"));
+            return self.0.beside(|| print_raw(contents));
         };
         let stored = store(directory, message).map_err(of_file(directory))?;
         let was_there = if stored.was_there { ", was there" } else { "" };
-        self.bar.suspend(|| print(&format!("{}  {bytes} bytes{was_there}\n", stored.path.display())))?;
+        self.0.beside(|| print(&format!("{}  {bytes} bytes{was_there}\n", stored.path.display())))?;
         Ok(())
     }
 }
