@@ -215,7 +215,7 @@ impl Shown {
                     MemberState::Receiving(_) => "joined".to_owned(),
                     other => told(other, *all),
                 };
-                self.status.line(&format!("{name}  {text}"));
+                self.status.line(format!("{name}  {text}"));
             }
         }
         self.members.clone_from(members);
@@ -238,12 +238,12 @@ impl Shown {
             None if failure.is_none() => {
                 let had =
                     if *had_bytes > 0 { format!(", {} are here", size(*had_bytes)) } else { String::new() };
-                self.status.line(&format!("{name}  {}{had}", size(*all)));
+                self.status.line(format!("{name}  {}{had}", size(*all)));
             }
-            Some(false) if *is_done => self.status.line(&format!("{name}  verified; waiting for the others")),
+            Some(false) if *is_done => self.status.line(format!("{name}  verified; waiting for the others")),
             None | Some(false) => {
                 if let Some(cause) = failure {
-                    self.status.line(&format!("{name}  {cause}"));
+                    self.status.line(format!("{name}  {cause}"));
                 }
             }
             Some(true) => {}
