@@ -52,7 +52,7 @@ fn declared_sections_are_drawn() {
 }
 
 #[test]
-#[should_panic(expected = "section \"Values\" of the page: there is no metric \"value\"")]
+#[should_panic(expected = "section \"Values\" of the page: scenarios with [] have no metric \"value\"")]
 fn page_names_declared_metrics_only() {
     let page = PageSpec { sections: &PAGE.sections[2..], ..PageSpec::BASE };
     page.check(&Family { spec: &samara_scenario::family::FamilySpec::BASE, ..Family::BASE });
