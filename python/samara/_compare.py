@@ -14,7 +14,7 @@ from samara._frame import html_frame
 
 class Comparison:
     """A comparison of two results: every common metric, with confidence intervals over seeds and
-    Welch's test of the difference."""
+    Welch's test of the difference or, with equal seeds, a test of pairs."""
 
     def __init__(self, native: _samara.Compared, thresholds: Sequence[str] = ()) -> None:
         self._native = native

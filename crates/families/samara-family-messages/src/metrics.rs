@@ -49,6 +49,9 @@ metrics! {
         pub last_delivery_hop: Option<Statistics> = "hops", Less, ["mean"];
         /// Copies sent in answer to a request.
         pub answered_copies: u64 = "copies", Neither, [];
+        /// Bytes of frames besides payloads that a node sent: control messages (IHAVE, IWANT, IDONTWANT,
+        /// GRAFT, PRUNE) and the fields of messages, without headers of packets; the mean over nodes.
+        pub control_bytes_up_per_node: f64 = "bytes", Less, [];
         /// Mean over messages of the hops to the farthest node, each with the least latency and the
         /// time of one frame.
         pub lower_bound_ms: f64 = "ms", Neither, [];
@@ -121,6 +124,7 @@ fn message_metrics(measured: &MessagesMeasured) -> MessageMetrics {
         message_delivery_ratio: ratio(times.len() as f64, rows.len() as f64),
         last_delivery_hop: Statistics::of(&hops),
         answered_copies: measured.counts.iter().map(|counts| counts.answered_copies).sum(),
+        control_bytes_up_per_node: sum(|stats| stats.frames_sent.control_bytes) / nodes,
         lower_bound_ms,
         dissemination_bound_ms: path_mean(|(farthest, _)| farthest),
         delivery_bound_ms: path_mean(|(_, mean)| mean),

@@ -129,13 +129,14 @@ fn table(results: &Results<'_>, columns: &[Column]) -> Table {
     results.table(&columns)
 }
 
-const COST: [Column; 12] = [
+const COST: [Column; 13] = [
     mean("Copies", "duplication_factor", Form::Fixed(2)),
     mean("Requested", "answered_copies", Form::Number),
     mean("MB up per node", "bytes_up_per_node", Form::Mega(1)),
     mean("Needed", "payload_share", Form::Percent(1)),
     mean("Duplicates", "duplicate_share", Form::Percent(1)),
     mean("Control", "control_share", Form::Percent(1)),
+    mean("MB of control", "control_bytes_up_per_node", Form::Mega(2)),
     mean("Busiest uplink", "uplink_utilisation_max", Form::Percent(1)),
     mean("Retransmissions", "retransmissions", Form::Number),
     mean("Queue drops", "queue_drops", Form::Number),

@@ -1,4 +1,4 @@
-//! Order statistics; confidence intervals of means by Student's t; and Welch's test.
+//! Order statistics; confidence intervals of means by Student's t; and tests of differences of means.
 
 use hdrhistogram::Histogram;
 use samara_report::Unit;
@@ -59,7 +59,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     if distance.is_finite() { below + distance * share } else { below * (1.0 - share) + above * share }
 }
 
-/// The level of all two-sided intervals and tests.
+/// The level of two-sided intervals and tests.
 const CONFIDENCE: f64 = 0.95;
 
 /// The distribution of a figure over seeds.
@@ -80,7 +80,11 @@ impl Spread {
     pub fn of(values: &[f64]) -> Option<Self> {
         let Sample { scaled_mean, variance, unit } = Sample::of(values)?;
         let count = values.len() as f64;
-        let half = if count < 2.0 { 0.0 } else { quantile(count - 1.0) * (variance / count).sqrt() * unit };
+        let half = if count < 2.0 {
+            0.0
+        } else {
+            quantile(count - 1.0, CONFIDENCE) * (variance / count).sqrt() * unit
+        };
         Some(Self {
             mean: scaled_mean * unit,
             confidence_95: half,
@@ -97,9 +101,10 @@ impl Spread {
     }
 }
 
-/// The difference of two means by Welch's test, which does not assume equal variances.
+/// A test of the difference of two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Welch {
+pub struct Test {
+    pub kind: TestKind,
     /// The second mean minus the first.
     pub difference: f64,
     /// Half the width of the difference's 95 % confidence interval.
@@ -108,7 +113,52 @@ pub struct Welch {
     pub p: f64,
 }
 
-impl Welch {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestKind {
+    /// Student's test of the differences of pairs.
+    Paired,
+    /// Welch's test, which does not assume equal variances.
+    Welch,
+}
+
+impl TestKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paired => "paired",
+            Self::Welch => "Welch",
+        }
+    }
+}
+
+/// The values of a figure, each with its seed.
+pub type BySeed = [(Option<u64>, f64)];
+
+impl Test {
+    /// Tests the difference of two figures over seeds.
+    ///
+    /// With the same seeds on both sides, values of one seed are a pair: a seed sets network and
+    /// workload, and what these add to both sides cancels out. Where they add nothing, pairs have fewer
+    /// degrees of freedom than they need. So it is the stronger one of the test by pairs and of Welch's test,
+    /// with twice its `p` (Bonferroni). With other seeds, it is Welch's test.
+    pub fn of(a: &BySeed, b: &BySeed) -> Option<Self> {
+        let sorted = |of: &BySeed| {
+            let mut of = of.to_vec();
+            of.sort_by_key(|(seed, _)| *seed);
+            of
+        };
+        let (a, b) = (sorted(a), sorted(b));
+        let has_seed = a.iter().all(|(seed, _)| seed.is_some());
+        let is_paired = has_seed && a.iter().map(|of| of.0).eq(b.iter().map(|of| of.0));
+        let [a, b] = [a, b].map(|of| of.into_iter().map(|(_, value)| value).collect::<Vec<_>>());
+        if !is_paired {
+            return welch(&a, &b, CONFIDENCE);
+        }
+        let each = f64::midpoint(CONFIDENCE, 1.0);
+        let stronger = [paired(&a, &b, each)?, welch(&a, &b, each)?];
+        let stronger = stronger.into_iter().min_by(|one, other| one.p.total_cmp(&other.p))?;
+        Some(Self { p: (2.0 * stronger.p).min(1.0), ..stronger })
+    }
+
     /// Returns true if the difference is significant at 5 %.
     pub fn is_significant(&self) -> bool {
         self.p < 1.0 - CONFIDENCE
@@ -120,7 +170,7 @@ impl Welch {
 ///
 /// `None` if either has fewer than two values, or one that is not finite. Without any spread, means
 /// are either equal (`p` = 1) or different (`p` = 0).
-pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
+fn welch(a: &[f64], b: &[f64], confidence: f64) -> Option<Test> {
     if a.len() < 2 || b.len() < 2 || a.iter().chain(b).any(|value| !value.is_finite()) {
         return None;
     }
@@ -142,7 +192,7 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     let error = (of_a + of_b).sqrt();
     if error == 0.0 {
         let p = if difference == 0.0 { 1.0 } else { 0.0 };
-        return Some(Welch { difference, half: 0.0, p });
+        return Some(Test { kind: TestKind::Welch, difference, half: 0.0, p });
     }
     let freedom = (of_a + of_b).powi(2)
         / (of_a.powi(2) / (a.len() as f64 - 1.0) + of_b.powi(2) / (b.len() as f64 - 1.0));
@@ -150,7 +200,33 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
         return None;
     }
     let t = (mean(&in_b) - mean(&in_a)).abs() / error;
-    Some(Welch { difference, half: quantile(freedom) * error * unit, p: two_sided(t, freedom) })
+    Some(Test {
+        kind: TestKind::Welch,
+        difference,
+        half: quantile(freedom, confidence) * error * unit,
+        p: two_sided(t, freedom),
+    })
+}
+
+/// Performs Student's test of the differences of pairs.
+///
+/// `None` if there are fewer than two pairs, or if a value or a difference is not finite. Without any
+/// spread, means are either equal (`p` = 1) or different (`p` = 0).
+fn paired(a: &[f64], b: &[f64], confidence: f64) -> Option<Test> {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    if differences.len() < 2 || differences.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let Sample { scaled_mean, variance, unit } = Sample::of(&differences)?;
+    let (count, difference) = (differences.len() as f64, scaled_mean * unit);
+    let error = (variance / count).sqrt();
+    let p = match error {
+        0.0 if difference == 0.0 => 1.0,
+        0.0 => 0.0,
+        error => two_sided(scaled_mean.abs() / error, count - 1.0),
+    };
+    let half = if error == 0.0 { 0.0 } else { quantile(count - 1.0, confidence) * error * unit };
+    Some(Test { kind: TestKind::Paired, difference, half, p })
 }
 
 /// The moments of values. A power of two as unit keeps squares of the largest and the smallest
@@ -198,11 +274,10 @@ fn power_of_two(values: &[f64]) -> f64 {
     }
 }
 
-/// Returns Student's t for a two-sided interval of 95 %, with `freedom` degrees of freedom (more
-/// than 0).
-fn quantile(freedom: f64) -> f64 {
+/// Returns Student's t for a two-sided interval, with `freedom` degrees of freedom (more than 0).
+fn quantile(freedom: f64, confidence: f64) -> f64 {
     let (a, b) = (freedom / 2.0, 0.5);
-    let x = (1.0 - CONFIDENCE).inv_inc_beta(a, b, a.ln_beta(b));
+    let x = (1.0 - confidence).inv_inc_beta(a, b, a.ln_beta(b));
     (freedom * (1.0 - x) / x).sqrt()
 }
 

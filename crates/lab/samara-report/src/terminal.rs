@@ -88,9 +88,10 @@ impl Page {
 }
 
 impl Table {
-    /// Renders the table for a terminal. Text columns are wrapped. Columns of numbers that do not fit
-    /// are left out, those with one value or none in all rows first, and then the last ones; a line
-    /// names them and the place `elsewhere` that has them.
+    /// Renders the table for a terminal. Text columns are wrapped. If it does not fit, a line replaces
+    /// text columns with one value, and headings of the others are wrapped. Columns of numbers that
+    /// do not fit even so are left out, those with one value or none in all rows first, and then the last
+    /// ones; a line names them and the place `elsewhere` that has them.
     pub fn terminal(&self, width: usize, elsewhere: &str) -> String {
         let of_row = |row: &Row| std::iter::once(&row.name).chain(&row.cells).cloned().collect::<Vec<_>>();
         let is_grouped = self.rows.iter().any(|row| row.look == Look::Heading);
@@ -117,6 +118,19 @@ impl Table {
             plain.len() > 1 && plain.iter().all(|row| row.get(*at) == plain[0].get(*at))
                 || plain.iter().all(|row| is_nothing(row, *at))
         };
+        let mut common = Vec::new();
+        if total(&shown, &widths) > width {
+            let is_common = |at: &usize| *at < self.texts && plain.len() > 1 && is_equal(at);
+            let texts = shown.iter().copied().filter(|at| *at < self.texts).count();
+            common = shown.iter().copied().filter(is_common).take(texts.saturating_sub(1)).collect();
+            shown.retain(|at| !common.contains(at));
+        }
+        if total(&shown, &widths) > width {
+            for at in 0..self.texts {
+                let cells = plain.iter().filter_map(|cells| cells.get(at)).map(|cell| columns(cell));
+                widths[at] = widths[at].min(cells.max().unwrap_or(0).max(TEXT_MIN));
+            }
+        }
         while total(&shown, &widths) > width {
             let numbers = || shown.iter().rev().filter(|at| **at >= self.texts);
             let Some(dropped) = numbers().find(|at| is_equal(at)).or(numbers().next()).copied() else {
@@ -158,7 +172,14 @@ impl Table {
         for (look, cells) in &rows {
             text += &if *look == Look::Heading { wrapped(&cells[0], width, GAP) + "\n" } else { line(cells) };
         }
-        let hidden = self.headings.iter().enumerate().filter(|(at, _)| !shown.contains(at));
+        let same = common.iter().map(|at| format!("{} {}", self.headings[*at], plain[0][*at]));
+        let same: Vec<String> = same.collect();
+        if !same.is_empty() {
+            text += &wrapped(&format!("In all rows: {}.", same.join(", ")), width, GAP);
+            text.push('\n');
+        }
+        let is_hidden = |at: &usize| !shown.contains(at) && !common.contains(at);
+        let hidden = self.headings.iter().enumerate().filter(|(at, _)| is_hidden(at));
         let hidden: Vec<&str> = hidden.map(|(_, heading)| heading.as_str()).collect();
         if !hidden.is_empty() {
             text += &wrapped(&format!("Not shown: {}; {elsewhere}.", hidden.join(", ")), width, GAP);
@@ -199,6 +220,31 @@ mod tests {
         assert!(least.lines().all(|line| columns(line) <= 40), "{least}");
         assert!(least.ends_with("Not shown: incomplete; in the report.\n"), "{least}");
         assert!(least.contains("\nwithout-spaces\n"), "a long word has two lines: {least}");
+    }
+
+    #[test]
+    fn columns_of_a_sweep_leave_room_for_metrics() {
+        let row = |degree: &str, beat: &str, mean: &str| {
+            Row::new("gossip", [degree, beat, "true", mean, "5.65 ± 0.39"].map(str::to_owned).to_vec())
+        };
+        let rows = vec![row("8", "700 ms", "140 ± 29 ms"), row("8", "1 s", "141 ± 29 ms")];
+        let headings = [
+            "run",
+            "protocol.degree",
+            "protocol.heartbeat",
+            "protocol.idontwant",
+            "mean",
+            "duplication_factor",
+        ];
+        let table = Table::new(headings, 4, rows);
+        let wide = table.terminal(120, "in the report");
+        assert!(!wide.contains("In all rows"), "{wide}");
+        let narrow = table.terminal(72, "in the report");
+        assert!(narrow.contains("141 ± 29 ms         5.65 ± 0.39\n"), "{narrow}");
+        let common = "In all rows: run gossip, protocol.degree 8, protocol.idontwant true.\n";
+        assert!(narrow.ends_with(common), "{narrow}");
+        let least = table.terminal(50, "in the report");
+        assert!(least.lines().all(|line| columns(line) <= 50) && least.contains("5.65 ± 0.39"), "{least}");
     }
 
     #[test]

@@ -575,8 +575,11 @@ fn changes(source: &str, shipped: &Scenario, scenario: &Scenario) -> Result<Vec<
     // A file replaces these values.
     changes.retain(|change| !is_replaced(&change.key, scenario.family(), &after));
     let (before, after) = (in_effect(shipped), in_effect(scenario));
+    // Runs and points of a sweep can have other values in effect than the scenario without them.
+    let is_single = shipped.runs.is_empty() && scenario.sweep.iter().all(|sweep| sweep.axis.is_empty());
     for Change { key, before: old, after: new } in &mut changes {
-        *old = old.take().or_else(|| before.get(key).cloned());
+        let is_known = |old: &toml::Value| is_single || Some(old) != new.as_ref();
+        *old = old.take().or_else(|| before.get(key).cloned().filter(is_known));
         *new = new.take().or_else(|| after.get(key).cloned());
     }
     Ok(changes)

@@ -66,7 +66,8 @@ pub(crate) enum Verb {
     /// Compare two results directories: of runs, testbeds or sweeps.
     ///
     /// Shows the headline metrics that differ, and all others that changed significantly, with
-    /// confidence intervals over seeds and Welch's test of the difference. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
+    /// confidence intervals over seeds and Welch's test of the difference, or, with equal seeds, a
+    /// test of pairs. The exit status is 1 if a threshold is crossed, 2 if the input is wrong.
     Compare(CompareOptions),
     /// Show where the time of deliveries went.
     ///

@@ -14,7 +14,7 @@ use crate::expect::{limit, run_and_metric};
 use crate::metric::{Better, better, declared, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, SavedRun};
-use crate::statistics::{Spread, Welch, welch};
+use crate::statistics::{Spread, Test};
 
 #[derive(Clone, Debug)]
 pub struct Compared {
@@ -41,7 +41,7 @@ struct Change {
     b: Spread,
     /// Test of whether the difference exceeds the spread over seeds; `None` if either result has
     /// one seed only.
-    test: Option<Welch>,
+    test: Option<Test>,
     /// Whether all values are equal.
     is_same: bool,
     better: Option<Better>,
@@ -305,9 +305,11 @@ fn of_runs(
     one_sided: &mut BTreeSet<String>,
 ) -> Vec<Change> {
     let of = |runs: &[&SavedRun]| {
-        let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for (path, value) in runs.iter().flat_map(|run| &run.metrics) {
-            values.entry(path.clone()).or_default().push(*value);
+        let mut values: BTreeMap<String, Vec<(Option<u64>, f64)>> = BTreeMap::new();
+        for run in runs {
+            for (path, value) in &run.metrics {
+                values.entry(path.clone()).or_default().push((run.seed, *value));
+            }
         }
         values
     };
@@ -323,14 +325,16 @@ fn of_runs(
         .iter()
         .filter_map(|(path, a_values)| {
             let b_values = right.get(path)?;
+            let spread =
+                |of: &[(Option<u64>, f64)]| Spread::of(&of.iter().map(|of| of.1).collect::<Vec<_>>());
             Some(Change {
                 run: a[0].name.clone(),
                 place: place.clone(),
                 metric: path.clone(),
-                a: Spread::of(a_values)?,
-                b: Spread::of(b_values)?,
-                test: welch(a_values, b_values),
-                is_same: a_values == b_values,
+                a: spread(a_values)?,
+                b: spread(b_values)?,
+                test: Test::of(a_values, b_values),
+                is_same: a_values.iter().map(|of| of.1).eq(b_values.iter().map(|of| of.1)),
                 better: better(path),
                 parameters: a[0].parameters.clone(),
             })
@@ -378,7 +382,7 @@ fn notes(
 /// The keys of two scenarios with different values, each with both values.
 pub(crate) fn differences<'a>(a: &'a Saved, b: &'a Saved) -> Vec<(&'a str, [&'a str; 2])> {
     let keys: BTreeSet<&String> = a.configuration.keys().chain(b.configuration.keys()).collect();
-    let of = |side: &'a Saved, key: &str| side.configuration.get(key).map_or(MISSING, String::as_str);
+    let of = |side: &'a Saved, key: &str| side.configuration.get(key).map_or("unset", String::as_str);
     let both = keys.into_iter().map(|key| (key.as_str(), [of(a, key), of(b, key)]));
     both.filter(|(_, [a, b])| a != b).collect()
 }
@@ -429,6 +433,7 @@ impl Compared {
                     "difference": change.b.mean - change.a.mean,
                     "change": change.share(),
                     "p": change.test.map(|test| test.p),
+                    "test": change.test.map(|test| test.kind.name()),
                     "significant": change.test.map(|test| test.is_significant()),
                     "better": change.better,
                     "verdict": change.verdict().word(),

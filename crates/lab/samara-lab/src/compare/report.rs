@@ -27,6 +27,9 @@ const ROWS_MAX: usize = 150;
 /// Minimum width of a terminal with confidence intervals.
 const INTERVALS_MIN: usize = 110;
 
+/// The tests of differences: see [`Test::of`](crate::statistics::Test::of).
+const TESTS: &str = "Welch's test, or of pairs of equal seeds";
+
 impl Compared {
     /// Returns the text for a terminal of this width: the headline metrics that differ and all that
     /// changed significantly, or `all`.
@@ -65,7 +68,7 @@ impl Compared {
                 true => "± is Student's 95 % confidence interval over seeds",
                 false => "A wider window, --html and --format json show confidence intervals",
             };
-            lines.push(format!("{intervals}; p is of Welch's test. noise: the seeds may be the cause."));
+            lines.push(format!("{intervals}; p is of {TESTS}. noise: the seeds may be the cause."));
         }
         lines.push(String::new());
         lines.extend(sentences);
@@ -257,9 +260,11 @@ impl Compared {
             Part::Table(table.folded(name, at == 0))
         };
         let parts = self.changes.chunk_by(of_run).enumerate().map(table).collect();
-        let text = "± is Student's 95 % confidence interval of the mean over seeds; p is the p-value of Welch's test, significant below \
-                    0.05. A difference that is not significant is within noise.";
-        Section { heading: "All figures".to_owned(), text: text.to_owned(), parts }
+        let text = format!(
+            "± is Student's 95 % confidence interval of the mean over seeds; p is of {TESTS}, significant below 0.05. A \
+             difference that is not significant is within noise."
+        );
+        Section { heading: "All figures".to_owned(), text, parts }
     }
 
     /// Draws the changes of the headline metrics of all runs; `None` if there are none.
@@ -306,7 +311,7 @@ impl Compared {
             shown.map(|verdict| (Mark::Dot(Ink::of(colour(verdict))), verdict.word().to_owned())).collect();
         let [a, b] = self.names();
         let caption = format!(
-            "Bars: 95 % confidence intervals of the difference (Welch), as a share of the first mean; none with one seed. Changes of more \
+            "Bars: 95 % confidence intervals of the difference, as a share of the first mean; none with one seed. Changes of more \
              than 300 % and from 0 are in the tables only.{more}"
         );
         let scale = Scale::linear("", least - room..most + room, Unit::Share);

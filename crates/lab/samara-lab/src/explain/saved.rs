@@ -69,7 +69,11 @@ impl SavedPaths {
                 ErrorKind::NotFound if directory.is_dir() => "has no results".to_owned(),
                 _ => error.to_string(),
             };
-            format!("{}: {why}; expected a results directory of samara run", directory.display())
+            let path = directory.display();
+            if directory.join("sweep.parquet").exists() {
+                return format!("{path}: a sweep has only metrics; samara run of its scenario keeps paths");
+            }
+            format!("{path}: {why}; expected a results directory of samara run")
         })?;
         let (mut found, mut names, mut reason) = (Vec::new(), Vec::new(), None);
         for path in paths {

@@ -75,9 +75,9 @@ impl<'a> ByPlace<'a> {
         Self(by_place)
     }
 
-    /// Returns the hops of a path from the publisher on.
-    fn hops(&self, row: &'a PathRow) -> Vec<&'a PathRow> {
-        let mut path = vec![row];
+    /// Returns the hops of a path from the publisher on. Their parts add up to the time of the path.
+    fn hops(&self, row: &'a PathRow) -> Vec<PathRow> {
+        let mut path = vec![row.clone()];
         let mut last = row;
         while last.hops > 1
             && let Some(rows) = self.0.get(&(last.from, last.item))
@@ -86,12 +86,30 @@ impl<'a> ByPlace<'a> {
             // A path that passes a node twice has several rows there.
             let is_before = |row: &&&PathRow| row.nanos == last.since_nanos;
             let Some(before) = rows.iter().find(is_before).or(rows.first()) else { break };
-            path.push(before);
+            path.push(until(before, last.since_nanos));
             last = before;
         }
         path.reverse();
         path
     }
+}
+
+/// Returns a hop up to a time before the delivery. An application gets some items later than the node,
+/// which waits for its processor or for the order; the next hop also has this wait.
+fn until(row: &PathRow, nanos: u64) -> PathRow {
+    let mut row = row.clone();
+    let later = row.nanos.saturating_sub(nanos);
+    let has = |cause: &Cause| row.hop.iter().any(|(other, nanos)| other == *cause && nanos >= later);
+    if later > 0
+        && let Some(waited) = [Cause::Order, Cause::Processor].into_iter().find(has)
+    {
+        let mut parts = Parts::default();
+        row.hop
+            .iter()
+            .for_each(|(cause, nanos)| parts.add(cause, nanos - if cause == waited { later } else { 0 }));
+        (row.hop, row.nanos) = (Compact::from(&parts), nanos);
+    }
+    row
 }
 
 /// Returns the causes of a part, the largest first: "latency 50.0 ms, ...". Causes that would have
@@ -190,7 +208,7 @@ pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
         let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
         let by_place = ByPlace::of(&run.rows);
         let path = |row: &PathRow| {
-            let hop = |hop: &&PathRow| {
+            let hop = |hop: &PathRow| {
                 json!({"from": hop.from, "to": hop.node, "since_ns": hop.since_nanos, "at_ns": hop.nanos,
                        "parts_ns": parts(&hop.hop)})
             };

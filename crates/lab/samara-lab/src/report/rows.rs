@@ -16,7 +16,7 @@ use crate::expect::figure_of;
 use crate::metric::{declared, unit};
 use crate::page::{Column, Swept};
 use crate::results::{Data, Findings, Outcome, is_of_real};
-use crate::statistics::{Spread, welch};
+use crate::statistics::{Spread, Test};
 
 /// Maximum number of sentences on equal runs, and of runs in one of them.
 const EQUAL_MAX: usize = 4;
@@ -91,6 +91,7 @@ pub struct Runs<'a> {
     pub point: Vec<String>,
     /// The metrics of each seed.
     pub metrics: Vec<&'a Json>,
+    seeds: Vec<Option<u64>>,
     /// The digest of each seed.
     digests: Vec<&'a str>,
     /// The outcome of each seed. A page of a sweep in a directory has only metrics.
@@ -152,8 +153,11 @@ impl<'a> Runs<'a> {
     /// Returns true if the means of a metric differ, by more than the spread over seeds if both runs have
     /// several.
     pub fn differs(&self, other: &Self, metric: &str) -> bool {
-        let [own, others] = [self, other].map(|row| row.values(metric));
-        own != others && welch(&own, &others).is_none_or(|test| test.is_significant())
+        let by_seed = |row: &Self| -> Vec<(Option<u64>, f64)> {
+            row.seeds.iter().copied().zip(row.values(metric)).collect()
+        };
+        let (own, others) = (by_seed(self), by_seed(other));
+        own != others && Test::of(&own, &others).is_none_or(|test| test.is_significant())
     }
 
     /// Returns a remark behind a sentence that ranks two runs by a metric, if the seeds of both do not
@@ -200,6 +204,7 @@ impl<'a> Grid<'a> {
             colour: colours.get(run).copied().unwrap_or(0),
             point,
             metrics: all.iter().map(|item| item.metrics).collect(),
+            seeds: all.iter().map(|item| item.parameters.get("seed").and_then(Json::as_u64)).collect(),
             digests: all.iter().map(|item| item.digest).collect(),
             all: all.into_iter().filter_map(|item| item.outcome).collect(),
         };

@@ -86,6 +86,7 @@ pub struct SavedRun {
     pub name: String,
     /// The parameters that distinguish it, without the seed.
     pub parameters: Map<String, Value>,
+    pub seed: Option<u64>,
     /// All numeric figures, by dotted path; elements of lists are omitted.
     pub metrics: BTreeMap<String, f64>,
 }
@@ -246,7 +247,8 @@ impl SavedRun {
             .filter(|(path, _)| !is_of_list(path))
             .filter_map(|(path, value)| Some((path, value.as_f64()?)))
             .collect();
-        Self { name: run.name, parameters: without_seed(&run.parameters), metrics }
+        let seed = run.parameters.get("seed").and_then(Value::as_u64);
+        Self { name: run.name, parameters: without_seed(&run.parameters), seed, metrics }
     }
 }
 

@@ -233,9 +233,10 @@ impl<'a> Report<'a> {
             let mark = self.survivors(row, metric).map_or("", |_| MARK);
             spread.written(unit_of(metric)) + mark
         };
-        // Further paths of a metric stand beside its first one.
-        let heading = |at: usize| match metrics[at].split_once('.') {
-            Some((name, rest)) if at > 0 && name_of(metrics[at - 1]) == name => rest,
+        // Further statistics of a metric stand beside its first one, unless the caller chose both.
+        let of = |at: usize| metrics[at].rsplit_once('.').map_or(metrics[at], |(of, _)| of);
+        let heading = |at: usize| match metrics[at].rsplit_once('.') {
+            Some((name, rest)) if at > 0 && !self.is_chosen && of(at - 1) == name => rest,
             _ => metrics[at],
         };
         let headings = std::iter::once("seeds").chain((0..metrics.len()).map(heading));
@@ -352,17 +353,28 @@ impl<'a> Report<'a> {
             let mut axes = 0..self.grid.axes.len();
             other.run == row.run && axes.all(|at| (other.point[at] == row.point[at]) == (at != axis))
         };
-        let is_without_effect = |axis: usize| {
-            let mut others = self.grid.rows.iter().filter(|other| is_beside(other, axis)).peekable();
-            others.peek().is_some() && others.all(|other| !row.differs(other, metric))
+        let beside = |axis: usize| self.grid.rows.iter().filter(move |other| is_beside(other, axis));
+        let over = |is: &dyn Fn(&Runs<'_>) -> bool| -> Vec<usize> {
+            let axes = 0..self.grid.axes.len();
+            axes.filter(|axis| beside(*axis).next().is_some() && beside(*axis).all(is)).collect()
         };
-        let without: Vec<usize> = (0..self.grid.axes.len()).filter(|axis| is_without_effect(*axis)).collect();
-        let place = self.grid.place_without(&row.point, |axis| without.contains(&axis));
-        let labels: Vec<String> = without.iter().map(|axis| self.grid.axes[*axis].1.clone()).collect();
-        let remark = match labels.as_slice() {
-            [] => String::new(),
-            labels => format!(" (no difference over {})", listed(labels)),
+        let is_equal = |other: &Runs<'_>| row.values(metric) == other.values(metric);
+        let (equal, mut undecided) = (over(&is_equal), over(&|other| !row.differs(other, metric)));
+        undecided.retain(|axis| !equal.contains(axis));
+        let place =
+            self.grid.place_without(&row.point, |axis| equal.contains(&axis) || undecided.contains(&axis));
+        let labels = |axes: &[usize]| {
+            listed(&axes.iter().map(|axis| self.grid.axes[*axis].1.clone()).collect::<Vec<_>>())
         };
+        let mut remarks = Vec::new();
+        if !equal.is_empty() {
+            remarks.push(format!("no difference over {}", labels(&equal)));
+        }
+        if !undecided.is_empty() {
+            let seeds = plural(row.metrics.len() as f64, "seed");
+            remarks.push(format!("{seeds} decide no difference over {}", labels(&undecided)));
+        }
+        let remark = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
         format!("\"{}\"{place}{remark}", row.label)
     }
 

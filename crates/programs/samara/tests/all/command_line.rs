@@ -467,10 +467,14 @@ fn arguments_are_quoted_briefly_and_without_control_characters() {
 #[test]
 fn directories_without_results_and_damaged_traces_are_named() {
     let scratch = Scratch::new("no-results");
-    std::fs::create_dir(scratch.path("e")).unwrap();
+    for directory in ["e", "s"] {
+        std::fs::create_dir(scratch.path(directory)).unwrap();
+    }
+    scratch.write("s/sweep.parquet", "");
     scratch.write("t.json", "{\"type\": 0}\n{\"type\"\n");
     scratch.refuses(
         "explain e => e: has no results; expected a results directory of samara run
+         explain s => s: a sweep has only metrics; samara run of its scenario keeps paths
          explain f => f: No such file or directory",
     );
     for format in ["json", "protobuf", "chrome"] {
