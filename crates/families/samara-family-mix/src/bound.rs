@@ -27,33 +27,25 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Returns the window of real time: from the first batch of completed rounds to the last one.
+    /// Returns the window of real time, of the turns of rounds that completed.
+    ///
+    /// A backlog from before a window can come out of it faster than the busiest node sends. Such a
+    /// window begins earlier, by turns, and at last with the first batch.
     pub(crate) fn of(measured: &MixMeasured) -> Self {
         let mix: &Mix = measured.point.scenario.part();
-        let exits = measured.collector.rounds.values().filter_map(RoundRow::exit);
         let parameters: &Parameters = measured.point.scenario.part();
         let together = parameters.config.realtime_max * mix.teams as usize;
+        let rounds = measured.collector.rounds.values();
+        let begun = rounds.clone().filter_map(|row| row.entered).min().unwrap_or(measured.begun);
+        let ends = Ends::of(rounds.filter_map(RoundRow::exit), together);
         let none = Self { from: measured.begun, to: measured.over, rounds: 0 };
-        Self::over(exits, together).unwrap_or(none)
+        ends.without_backlog(begun, |window| Loads::of(measured, window).rounds_per_s).unwrap_or(none)
     }
 
     /// Returns the window over the times at which rounds ended, of which `together` may end at
     /// once.
-    ///
-    /// It covers whole turns of `together` rounds. It skips the first fifth, in which congestion
-    /// windows grow and the pipeline fills, and the last fifth, in which it runs dry. `None` if
-    /// that leaves nothing.
     pub(crate) fn over(ends: impl Iterator<Item = u64>, together: usize) -> Option<Self> {
-        let mut ends: Vec<u64> = ends.collect();
-        ends.sort_unstable();
-        let together = together.max(1);
-        let fifth = ends.len() / 5;
-        let skipped = together * fifth.div_ceil(together).max(1);
-        let left = ends.len().checked_sub(skipped)?;
-        // Short runs keep all remaining turns.
-        let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= together));
-        let (from, to) = (ends[skipped - 1], ends[skipped - 1 + turns * together]);
-        (to > from).then_some(Self { from, to, rounds: turns * together })
+        Ends::of(ends, together).window().map(|(window, _)| window)
     }
 
     pub(crate) fn has(&self, row: &RoundRow) -> bool {
@@ -62,6 +54,53 @@ impl Window {
 
     pub(crate) fn rounds_per_s(&self) -> f64 {
         if self.rounds == 0 { 0.0 } else { self.rounds as f64 * 1e9 / (self.to - self.from) as f64 }
+    }
+}
+
+/// Multiple of the rate of the busiest node from which on a window is taken for a backlog: rounding and
+/// what real nodes report move the rate by less.
+const BACKLOG: f64 = 1.02;
+
+/// The times at which rounds ended.
+struct Ends {
+    sorted: Vec<u64>,
+    /// The number of rounds that may end at once: a turn.
+    together: usize,
+}
+
+impl Ends {
+    fn of(ends: impl Iterator<Item = u64>, together: usize) -> Self {
+        let mut sorted: Vec<u64> = ends.collect();
+        sorted.sort_unstable();
+        Self { sorted, together: together.max(1) }
+    }
+
+    /// Returns a window whose rate is not above that of the busiest node. `begun`: when the first round
+    /// began, in nanoseconds. `bound`: the rounds per second that the busiest node sends in a window.
+    fn without_backlog(&self, begun: u64, bound: impl Fn(&Window) -> f64) -> Option<Window> {
+        let (mut window, mut skipped) = self.window()?;
+        while skipped > 0 && window.rounds_per_s() > BACKLOG * bound(&window) {
+            let more = self.together.min(skipped);
+            skipped -= more;
+            window.rounds += more;
+            window.from = skipped.checked_sub(1).map_or(begun, |last| self.sorted[last]);
+        }
+        Some(window)
+    }
+
+    /// Returns a window of whole turns, and the number of rounds before it. It skips the first fifth, in
+    /// which congestion windows grow and the pipeline fills, and the last fifth, in which it runs
+    /// dry. `None` if that leaves nothing.
+    fn window(&self) -> Option<(Window, usize)> {
+        let Self { sorted, together } = self;
+        let fifth = sorted.len() / 5;
+        let skipped = together * fifth.div_ceil(*together).max(1);
+        let left = sorted.len().checked_sub(skipped)?;
+        // Short runs keep all remaining turns.
+        let turns = (left.saturating_sub(fifth) / together).max(usize::from(left >= *together));
+        let rounds = turns * together;
+        let (from, to) = (sorted[skipped - 1], sorted[skipped - 1 + rounds]);
+        (to > from).then_some((Window { from, to, rounds }, skipped))
     }
 }
 
@@ -205,6 +244,21 @@ fn result_slots(measured: &MixMeasured, seat: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ten rounds wait for small congestion windows and come out within 0.1 s, others every 0.1 s.
+    #[test]
+    fn rounds_that_waited_do_not_count_as_throughput() {
+        const MS: u64 = 1_000_000;
+        let waiting = (0..20).map(|round| 2_000 * MS + round * 5 * MS);
+        let steady = (1..=5).map(|round| 2_100 * MS + round * 100 * MS);
+        let ends = Ends::of(waiting.chain(steady), 5);
+        let fast = ends.window().unwrap().0.rounds_per_s();
+        assert!(fast > 20.0, "{fast}");
+        let of_bound = |bound: f64| ends.without_backlog(0, |_| bound).unwrap();
+        assert!(of_bound(20.0).rounds_per_s() <= 20.0 * BACKLOG, "{:?}", of_bound(20.0));
+        assert_eq!(of_bound(20.0).from, 0, "with the time in which the rounds waited");
+        assert_eq!(of_bound(1e3), ends.window().unwrap().0);
+    }
 
     #[test]
     fn processor_time_is_interpolated_between_samples() {

@@ -200,7 +200,8 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     let known = &results.findings.summary.published;
     let known = (!known.is_empty()).then(|| agreement(known));
     let (rounds, failed) = (results.sum("rounds"), results.sum("failed"));
-    let bad = results.sum(FAULTS) + results.sum("unresolved");
+    let (wrong, endless) = (results.sum(FAULTS), results.sum("unresolved"));
+    let bad = wrong + endless;
     let mut sentences = vec![if bad == 0.0 {
         let failed = if failed == 0.0 { "none".to_owned() } else { number(failed) };
         let verb = if failed == "none" { "failed" } else { "reported as failed" };
@@ -211,7 +212,10 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         )
     } else {
         let (rounds, runs) = (plural(rounds, "round"), results.counted());
-        format!("{rounds} in {runs}: {} payloads, orders or ends were wrong.", number(bad))
+        let endless = (endless > 0.0).then(|| format!("{} did not end", number(endless)));
+        let wrong = (wrong > 0.0).then(|| format!("{} payloads, orders or ends were wrong", number(wrong)));
+        let bad: Vec<String> = endless.into_iter().chain(wrong).collect();
+        format!("{rounds} in {runs}: {}.", bad.join(", and "))
     }];
     let gains = series(results);
     let gains = gains.iter().filter_map(|(_, rows)| best(rows));

@@ -37,7 +37,11 @@ fn quantiles_agree_with_tables() {
         (100.0, 1.984),
         (1e6, 1.960),
     ] {
-        assert!((quantile(freedom, CONFIDENCE) - t).abs() < 6e-4, "{freedom}: {}", quantile(freedom, CONFIDENCE));
+        assert!(
+            (quantile(freedom, CONFIDENCE) - t).abs() < 6e-4,
+            "{freedom}: {}",
+            quantile(freedom, CONFIDENCE)
+        );
     }
 }
 
