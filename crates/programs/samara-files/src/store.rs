@@ -127,6 +127,7 @@ impl Store {
         }
         // The process ends, and a later one goes on.
         let _ = self.write_journal();
+        report(Fact::Written(self.written()));
     }
 
     fn failed(&self, error: &io::Error) -> Fact {

@@ -36,6 +36,16 @@ impl Status {
         self.bar.suspend(prints)
     }
 
+    /// Prints lines that stay, above a new line of progress.
+    pub(crate) fn show(&mut self, lines: &[String], progress: String) {
+        if !lines.is_empty() {
+            // The line of before says what was.
+            self.bar.set_message(String::new());
+            self.beside(|| lines.iter().for_each(complain));
+        }
+        self.progress(progress);
+    }
+
     pub(crate) fn progress(&mut self, text: String) {
         if self.is_terminal {
             self.bar.set_message(format!("{:>5}  {text}", clock(self.begun.elapsed())));
