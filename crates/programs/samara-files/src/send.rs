@@ -237,13 +237,12 @@ impl Sender<'_> {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.announce().await?;
-            if self.is_over() {
-                if !self.keeps_on {
-                    return Ok(Ending::Over);
-                }
-                if std::mem::take(&mut self.owes_release) {
-                    broadcast(&self.group, &Control::Release { file: plain.id }).await?;
-                }
+            if !self.keeps_on && self.is_over() {
+                return Ok(Ending::Over);
+            }
+            if self.keeps_on && self.owes_release && !self.receivers.is_any_getting() {
+                self.owes_release = false;
+                broadcast(&self.group, &Control::Release { file: plain.id }).await?;
             }
             let next = self.receivers.next_piece(self.cursor).filter(|_| self.has_begun);
             let rest = next.map_or(Duration::ZERO, |_| self.pacer.rest(Instant::now()));

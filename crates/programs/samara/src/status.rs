@@ -36,14 +36,18 @@ impl Status {
         self.bar.suspend(prints)
     }
 
-    /// Prints lines that stay, above a new line of progress.
-    pub(crate) fn show(&mut self, lines: &[String], progress: String) {
+    /// Prints lines that stay, above a line of progress: a new one, or that of before.
+    pub(crate) fn show(&mut self, lines: &[String], progress: Option<String>) {
         if !lines.is_empty() {
-            // The line of before says what was.
-            self.bar.set_message(String::new());
+            if progress.is_some() {
+                // The line of before says what was.
+                self.bar.set_message(String::new());
+            }
             self.beside(|| lines.iter().for_each(complain));
         }
-        self.progress(progress);
+        if let Some(progress) = progress {
+            self.progress(progress);
+        }
     }
 
     pub(crate) fn progress(&mut self, text: String) {

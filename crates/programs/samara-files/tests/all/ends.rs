@@ -79,21 +79,18 @@ async fn a_member_that_sends_is_no_receiver() {
         let address = free_address();
         let patience = Duration::from_secs(2);
         let sending = start_send(SendOptions { patience, ..sender(address, &file, 2) });
-        let first = start_receive(receiver(address, &base.join("first")));
         let (told, mut tells) = tokio::sync::watch::channel(false);
+        let options = receiver(address, &base.join("first"));
+        let first = tokio::spawn(async move {
+            receive(options, pending(), &mut |_: &Receiving| _ = told.send_replace(true)).await
+        });
+        let is_offered = tells.wait_for(|is_offered| *is_offered);
+        timeout(PATIENCE, is_offered).await.expect("in time").expect("the receiver runs");
         let second_sender = SendOptions {
             group: Options::new("files", "127.0.0.1:0".parse().expect("an address")).with_seeds([address]),
             ..sender(address, &other, 1)
         };
-        let refused = tokio::spawn(async move {
-            let mut report = |report: &Sending| _ = told.send_replace(!report.members.is_empty());
-            send(second_sender, pending(), &mut report).await
-        });
-        timeout(PATIENCE, tells.wait_for(|is_answered| *is_answered))
-            .await
-            .expect("in time")
-            .expect("it runs");
-        let refused = end(refused).await;
+        let refused = end(start_send(second_sender)).await;
         let MemberState::Failed(cause) = refused.last.members.values().next().expect("one receiver") else {
             panic!("{refused:?}");
         };
@@ -193,6 +190,25 @@ async fn a_sender_that_stays_serves_later_receivers() {
     stops.send(()).expect("the sender stays");
     let sent = end(sending).await;
     assert_eq!((sent.is_complete, sent.is_stopped, sent.last.done), (true, true, 2), "{sent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_stays_releases_receivers_from_one_that_died() {
+    let base = directory("stays-died");
+    let file = base.join("file.bin");
+    let contents = write_file(&file, 8 << 20);
+    let address = free_address();
+    let (sending, mut tells) =
+        start_watched(SendOptions { keeps_on: true, rate: Some(RATE), ..sender(address, &file, 2) });
+    let first = start_receive(receiver(address, &base.join("first")));
+    let dying = start_receive(receiver(address, &base.join("dying")));
+    let some = tells.wait_for(|(_, slowest)| *slowest > 1 << 20);
+    timeout(PATIENCE, some).await.expect("in time").expect("the sender runs");
+    dying.abort();
+    assert!(end(first).await.is_complete());
+    assert_only(&base.join("first"), "file.bin", &contents);
+    assert!(!sending.is_finished(), "the other one may come back");
+    sending.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

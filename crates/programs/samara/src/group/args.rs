@@ -64,7 +64,7 @@ pub(crate) struct SendFile {
     /// Number of receivers to wait for.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) members: u16,
-    /// Maximum rate of the file, for example "200 Mbit/s". The wire carries 5 to 9 % more: headers,
+    /// Maximum rate of the file, for example "200 Mbit/s". The wire carries 5 to 10 % more: headers,
     /// encryption and acknowledgements. Default: as fast as the group takes it.
     #[arg(long, value_parser = Rate::parse)]
     pub(crate) rate: Option<Rate>,

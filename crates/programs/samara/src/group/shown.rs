@@ -64,7 +64,8 @@ impl Pace {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) lines: Vec<String>,
-    pub(super) progress: String,
+    /// The line of before stays if there is none.
+    pub(super) progress: Option<String>,
 }
 
 /// The sender's display.
@@ -102,7 +103,7 @@ impl SenderDisplay {
             lines.extend(report.receipts_failure.clone());
             self.receipts_failure.clone_from(&report.receipts_failure);
         }
-        Screen { lines, progress: self.progress(report, wanted, keeps_on) }
+        Screen { lines, progress: Some(self.progress(report, wanted, keeps_on)) }
     }
 
     /// Adds lines on receivers whose state has changed.
@@ -143,7 +144,10 @@ impl SenderDisplay {
                 transferred(bytes, *all, rate, &whose) + &have
             }
             None if keeps_on => format!("{done} have the file; waiting for others until Ctrl-C"),
-            None => format!("waiting for receivers that left: {done} of {wanted} have the file"),
+            None => {
+                let waits = if *done < wanted { "; waiting for those that left" } else { "" };
+                format!("{done} of {wanted} have the file{waits}")
+            }
         }
     }
 }
@@ -176,7 +180,7 @@ struct Known {
 }
 
 impl ReceiverDisplay {
-    /// Returns the lines of a report, and the line of progress. Without a patience, the receiver waits
+    /// Returns the lines of a report, and the line of progress unless the file has failed. Without a patience, the receiver waits
     /// for senders without a limit.
     pub(super) fn of(&mut self, report: &Receiving, patience: Option<Duration>) -> Screen {
         let Receiving { name, sender, size: all, bytes, had_bytes, elapsed, .. } = report;
@@ -215,8 +219,8 @@ impl ReceiverDisplay {
             lines.push(format!("{name}  {cause}"));
         }
         let progress = match (report.sender_gone, report.waits_for) {
+            _ if report.failure.is_some() => return Screen { lines, progress: None },
             _ if report.is_done => format!("{name} is complete; waiting for the others"),
-            _ if report.failure.is_some() => "waiting".to_owned(),
             (Some(gone), _) => {
                 let (has, all) = (size(*bytes), size(*all));
                 let of = patience.map_or_else(String::new, |limit| format!(" of {} s", limit.as_secs()));
@@ -227,7 +231,7 @@ impl ReceiverDisplay {
                 transferred(*bytes, *all, self.pace.of(&format!("{sender} {name}"), *elapsed, *bytes), "")
             }
         };
-        Screen { lines, progress }
+        Screen { lines, progress: Some(progress) }
     }
 }
 

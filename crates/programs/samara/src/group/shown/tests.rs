@@ -54,17 +54,18 @@ fn the_sender_names_the_slowest_and_counts_the_done() {
     let members = [("a:1", Done), ("b:1", Receiving(6_000_000)), ("c:1", Receiving(9_000_000))];
     let screen = display.of(&sending(&members), 3, false, begun);
     assert_eq!(screen.lines, ["a:1  has it", "b:1  joined", "c:1  joined"]);
-    assert_eq!(screen.progress, "10 %  6.00 MB of 60.0 MB at b:1, 0 B/s, 1 done");
+    assert_eq!(screen.progress.unwrap(), "10 %  6.00 MB of 60.0 MB at b:1, 0 B/s, 1 done");
     let refused = Failed("full".to_owned());
     let waiting = Sending { has_begun: false, ..sending(&[("a:1", Done), ("b:1", refused)]) };
     let screen = display.of(&waiting, 3, false, begun);
     assert_eq!(screen.lines, ["b:1  does not take it: full"]);
     assert_eq!(
-        screen.progress, "waiting for receivers: 2 of 3, 1 have the file",
+        screen.progress.unwrap(),
+        "waiting for receivers: 2 of 3, 1 have the file",
         "one that refuses is there"
     );
     let kept = display.of(&sending(&[("a:1", Done)]), 1, true, begun);
-    assert_eq!(kept.progress, "1 have the file; waiting for others until Ctrl-C");
+    assert_eq!(kept.progress.unwrap(), "1 have the file; waiting for others until Ctrl-C");
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn the_receiver_says_whom_it_waits_for() {
     let mut display = ReceiverDisplay::default();
     let mut screen = |report: &Receiving| {
         let Screen { lines, progress } = display.of(report, Some(Duration::from_secs(60)));
-        (lines.join("\n"), progress)
+        (lines.join("\n"), progress.unwrap_or_default())
     };
     let told = |line: &str, progress: &str| (line.to_owned(), progress.to_owned());
     let waits = Receiving { waits_for: Some((3, 5)), ..receiving(0) };
@@ -144,6 +145,9 @@ fn the_receiver_says_whom_it_waits_for() {
     let (line, progress) = screen(&done);
     assert_eq!(line, "a.img  verified; waiting for the others");
     assert_eq!(progress, "a.img is complete; waiting for the others", "no progress of the past");
+    let refused = Receiving { sender: "b:1".to_owned(), failure: Some("no".to_owned()), ..receiving(0) };
+    assert_eq!(screen(&refused), told("a.img  no", ""), "another sender changes no progress");
+    assert_eq!(screen(&refused), told("", ""), "it is said once");
 }
 
 #[test]
