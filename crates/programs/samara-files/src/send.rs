@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use samara_net::ring::{Event, Events, Group, Options, Payload};
+use samara_net::ring::{Event, Events, Group, Options, Payload, Refusal};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::MissedTickBehavior;
 
@@ -24,9 +24,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 const READ_AHEAD: usize = 8;
 /// Time whose bytes a sender with a rate may catch up on.
 const CREDIT: Duration = Duration::from_millis(100);
-/// The reasons of refused links that an operator can mend: another secret, name of the group, or
-/// options.
-const REFUSALS: [&str; 3] = ["unauthenticated", "other_group", "other_options"];
+/// The reasons of refused links that an operator can mend: another secret or none, another name of the
+/// group, other options.
+const REFUSALS: [&str; 4] = ["unauthenticated", "handshake", "other_group", "other_options"];
 
 /// What a sender needs.
 #[derive(Clone, Debug)]
@@ -82,9 +82,9 @@ pub struct Sending {
     pub forgotten: usize,
     /// How often the bytes of a receiver were complete and wrong, of those with any. They go again.
     pub corrupt: BTreeMap<String, u32>,
-    /// Number of links that the sender refused, by the reason: `unauthenticated` (another secret),
-    /// `other_group` and `other_options`.
-    pub refused_links: BTreeMap<&'static str, u64>,
+    /// The last hosts whose nodes the sender refused, by the reason: `unauthenticated` (another
+    /// secret), `handshake` (no secret), `other_group` and `other_options`.
+    pub refusals: Vec<Refusal>,
     /// The reason why receipts were not read or are not kept.
     pub receipts_failure: Option<String>,
 }
@@ -128,7 +128,7 @@ struct Sender<'a> {
     announced: Option<usize>,
     /// Whether receivers have got the file since the last [`Control::Release`].
     owes_release: bool,
-    refused_links: BTreeMap<&'static str, u64>,
+    refusals: Vec<Refusal>,
     /// The end of the last piece that was handed to the reader.
     cursor: u64,
     sent_bytes: u64,
@@ -185,7 +185,7 @@ pub async fn send(
         has_begun: false,
         announced: None,
         owes_release: false,
-        refused_links: BTreeMap::new(),
+        refusals: Vec::new(),
         cursor: 0,
         sent_bytes: 0,
         pacer: Pacer { rate, next: None },
@@ -280,8 +280,8 @@ impl Sender<'_> {
                     if self.has_begun && !self.keeps_on && self.moved.elapsed() > patience {
                         return Ok(Ending::Late);
                     }
-                    let closed = self.group.status().await?.transport.links_closed;
-                    self.refused_links = closed.into_iter().filter(|(why, _)| REFUSALS.contains(why)).collect();
+                    self.refusals = self.group.status().await?.refusals;
+                    self.refusals.retain(|refusal| REFUSALS.contains(&refusal.cause));
                     self.tell();
                 }
             }
@@ -390,7 +390,7 @@ impl Sender<'_> {
             members: self.receivers.states(),
             forgotten: self.receivers.forgotten(),
             corrupt: self.receivers.corrupt(),
-            refused_links: self.refused_links.clone(),
+            refusals: self.refusals.clone(),
             receipts_failure: self.receipts.failure().map(str::to_owned),
         }
     }

@@ -254,14 +254,24 @@ async fn a_sender_counts_the_nodes_that_it_refuses() {
     let options = SendOptions { group: options.group.with_secret(secret("0123456789abcdef")), ..options };
     let (told, mut tells) = tokio::sync::watch::channel(0);
     let sending = tokio::spawn(async move {
-        let mut report = |report: &Sending| _ = told.send_replace(report.refused_links.values().sum::<u64>());
+        let mut report = |report: &Sending| {
+            _ = told.send_replace(report.refusals.iter().map(|refusal| refusal.count).sum::<u64>())
+        };
         send(options, pending(), &mut report).await
     });
-    let options = receiver(address, &base.join("to"));
-    let group = options.group.with_secret(secret("fedcba9876543210"));
-    let wrong = start_receive(ReceiveOptions { group, ..options });
-    timeout(PATIENCE, tells.wait_for(|count| *count > 0)).await.expect("in time").expect("the sender runs");
-    wrong.abort();
+    for other in [Some("fedcba9876543210"), None] {
+        let before = *tells.borrow();
+        let options = receiver(address, &base.join("to"));
+        let group = match other {
+            Some(other) => options.group.with_secret(secret(other)),
+            None => options.group,
+        };
+        let wrong = start_receive(ReceiveOptions { group, ..options });
+        let more = tells.wait_for(|count| *count > before);
+        timeout(PATIENCE, more).await.expect("in time").expect("the sender runs");
+        wrong.abort();
+        let _ = wrong.await;
+    }
     sending.abort();
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use samara_files::{MemberState, Receiving, Sending};
+use samara_net::ring::Refusal;
 
 /// Time over which the shown rate is a mean.
 const PACE_OVER: Duration = Duration::from_secs(10);
@@ -76,7 +77,7 @@ pub(super) struct SenderDisplay {
     /// Receivers that are gone, and since when.
     away: BTreeMap<String, Instant>,
     corrupt: BTreeMap<String, u32>,
-    refused_links: BTreeMap<&'static str, u64>,
+    refusals: Vec<Refusal>,
     receipts_failure: Option<String>,
 }
 
@@ -91,14 +92,15 @@ impl SenderDisplay {
             }
         }
         self.corrupt.clone_from(&report.corrupt);
-        for (why, count) in &report.refused_links {
-            let before = self.refused_links.get(why).copied().unwrap_or(0);
-            // Somebody who tries again and again fills no screen.
-            if count.checked_ilog2() > before.checked_ilog2() {
-                lines.push(refusal(why, *count));
+        for now in &report.refusals {
+            let is_same = |before: &&Refusal| (before.host, before.cause) == (now.host, now.cause);
+            let before = self.refusals.iter().find(is_same).map_or(0, |before| before.count);
+            // A node that tries again and again fills no screen.
+            if now.count.checked_ilog2() > before.checked_ilog2() {
+                lines.push(refused(now));
             }
         }
-        self.refused_links.clone_from(&report.refused_links);
+        self.refusals.clone_from(&report.refusals);
         if self.receipts_failure != report.receipts_failure {
             lines.extend(report.receipts_failure.clone());
             self.receipts_failure.clone_from(&report.receipts_failure);
@@ -152,15 +154,16 @@ impl SenderDisplay {
     }
 }
 
-/// Says why links were refused, with the way out.
-fn refusal(why: &str, count: u64) -> String {
-    let (what, remedy) = match why {
+/// Says why nodes of a host were refused, with the way out.
+fn refused(Refusal { host, cause, count }: &Refusal) -> String {
+    let (what, remedy) = match *cause {
         "other_options" => ("other options of the group", "use the same version of samara everywhere"),
-        "other_group" => ("another group name or a secret", "compare --name and --secret"),
-        _ => ("another secret, another group name, or no secret", "compare --secret and --name"),
+        "other_group" => ("another group name, or a secret", "compare --name and --secret"),
+        "handshake" => ("no secret, or one where this member has none", "compare --secret"),
+        _ => ("another secret or group name", "compare --secret and --name"),
     };
-    let times = if count == 1 { "a node".to_owned() } else { format!("nodes, {count} times") };
-    format!("refused {times}: it has {what}; {remedy} (RUST_LOG=samara_net=debug names its address)")
+    let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+    format!("refused a node of {host}{times}: it has {what}; {remedy}")
 }
 
 /// The receiver's display.

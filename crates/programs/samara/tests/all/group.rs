@@ -195,5 +195,5 @@ fn a_sender_says_that_it_refused_a_node() {
     interrupt(&sender);
     let output = end(sender);
     let shown = text(&output.stderr);
-    assert!(shown.contains("it has another secret, another group name, or no secret"), "{shown}");
+    assert!(shown.contains("refused a node of 127.0.0.1: it has another secret or group name"), "{shown}");
 }

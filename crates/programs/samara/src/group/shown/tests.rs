@@ -41,7 +41,7 @@ pub(in crate::group) fn sending(members: &[(&str, MemberState)]) -> Sending {
         members,
         forgotten: 0,
         corrupt: BTreeMap::new(),
-        refused_links: BTreeMap::new(),
+        refusals: Vec::new(),
         receipts_failure: None,
     }
 }
@@ -90,12 +90,14 @@ fn the_sender_says_what_it_refuses_and_sends_again() {
     let mut report = sending(&[("a:1", MemberState::Receiving(0))]);
     let mut lines = |report: &Sending| display.of(report, 1, false, Instant::now()).lines.join("\n");
     assert_eq!(lines(&report), "a:1  joined");
-    report.refused_links.insert("unauthenticated", 1);
-    assert!(lines(&report).starts_with("refused a node: it has another secret"), "once");
-    assert_eq!(lines(&report), "");
-    report.refused_links.insert("unauthenticated", 2);
-    assert!(lines(&report).starts_with("refused nodes, 2 times"));
-    report.refused_links.insert("unauthenticated", 3);
+    let refusal = |count| Refusal { host: [192, 0, 2, 1].into(), cause: "unauthenticated", count };
+    let text = "another secret or group name; compare --secret and --name";
+    report.refusals = vec![refusal(1)];
+    assert_eq!(lines(&report), format!("refused a node of 192.0.2.1: it has {text}"));
+    assert_eq!(lines(&report), "", "once");
+    report.refusals = vec![refusal(2)];
+    assert_eq!(lines(&report), format!("refused a node of 192.0.2.1, 2 times: it has {text}"));
+    report.refusals = vec![refusal(3)];
     assert_eq!(lines(&report), "", "at one, two, four and so on");
     report.corrupt.insert("a:1".to_owned(), 1);
     assert_eq!(lines(&report), "a:1  its bytes were damaged: 60.0 MB go again, to all receivers");
