@@ -164,25 +164,25 @@ pub async fn receive(
             break false;
         }
     };
-    let Receiver { group, mut files, order, forgotten, facts, .. } = receiver;
-    drop(facts);
+    let Receiver { group, mut files, order, forgotten, .. } = receiver;
     // The threads end with their orders, once all is written.
     files.values_mut().for_each(|file| file.jobs = None);
-    let flush = async {
-        while let Some((id, fact)) = fact_queue.recv().await {
-            let Some(Incoming { report, .. }) = files.get_mut(&id) else { continue };
-            match fact {
-                Fact::Written(bytes) => report.bytes = bytes,
-                Fact::Done => {
-                    (report.is_done, report.bytes) = (true, report.size);
-                    let _ = group.try_broadcast(Control::Done { file: id }.write());
-                }
-                _ => {}
-            }
-        }
-    };
-    if timeout(STOP_WITHIN, flush).await.is_err() {
+    let writers: Vec<_> = files.values_mut().filter_map(|file| file.writer.take()).collect();
+    let end = move || writers.into_iter().for_each(|writer| drop(writer.join()));
+    if timeout(STOP_WITHIN, tokio::task::spawn_blocking(end)).await.is_err() {
         tracing::warn!("the disk is slow: what came last may be lost, and comes again");
+    }
+    while let Ok((id, fact)) = fact_queue.try_recv() {
+        let Some(Incoming { report, .. }) = files.get_mut(&id) else { continue };
+        match fact {
+            Fact::Written(bytes) => report.bytes = bytes,
+            Fact::Done => {
+                (report.is_done, report.bytes) = (true, report.size);
+                let _ = group.try_broadcast(Control::Done { file: id }.write());
+            }
+            Fact::Failed(error) => report.failure = Some(error.to_string()),
+            Fact::Missing(_) | Fact::Corrupt => {}
+        }
     }
     leave(&group, &mut events, is_stopped).await?;
     let files = order.iter().filter_map(|id| Some(files.remove(id)?.report)).collect();

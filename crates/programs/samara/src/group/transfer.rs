@@ -40,10 +40,13 @@ pub(crate) fn run(verb: GroupVerb) -> Result<ExitCode, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("threads: {error}"))?;
-    match verb {
+    let ended = match verb {
         GroupVerb::Send(options) => runtime.block_on(send_file(options)),
         GroupVerb::Receive(options) => runtime.block_on(receive_file(options)),
-    }
+    };
+    // After an interrupt, the digest of a long file may not be complete, and nobody needs it.
+    runtime.shutdown_background();
+    ended
 }
 
 fn options_of(member: &MemberOptions, seeds: &[String]) -> Result<Options, String> {

@@ -1,5 +1,6 @@
 //! `samara group` as processes over loopback.
 
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
@@ -157,6 +158,25 @@ fn interrupted_transfers_say_how_to_go_on() {
     assert_eq!(output.status.code(), Some(130), "{shown}{}", text(&output.stderr));
     let expected = "0 of 1 receivers have the file: interrupted; the same command again sends the";
     assert!(shown.starts_with(expected), "{shown}");
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_the_digest_of_a_long_file() {
+    let scratch = Scratch::new("group-long");
+    // Its digest takes many minutes.
+    let file = std::fs::File::create(scratch.path("long.bin")).expect("created");
+    file.set_len(1 << 40).expect("a file with a hole");
+    let address = free_address();
+    let mut sender = start(&scratch, &["group", "send", "long.bin", "--listen", &address]);
+    let mut first = String::new();
+    let stderr = sender.stderr.take().expect("a pipe");
+    BufReader::new(stderr).read_line(&mut first).expect("it has joined");
+    assert_eq!(first, "waiting for receivers: 0 of 1\n");
+    interrupt(&sender);
+    let output = end(sender);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{shown}");
+    assert!(shown.starts_with("0 of 1 receivers") && !shown.contains("blake3"), "{shown}");
 }
 
 #[test]
