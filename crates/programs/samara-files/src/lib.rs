@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `send` | the sender |
 //! | `receivers` | the receivers as the sender knows them: who misses what, and the next piece |
+//! | `receipts` | the receivers that have the file, for a sender that starts again |
 //! | `receive` | the receiver: offers, pieces, and the end |
 //! | `store` | a file that arrives: ranges on disk, and its verification |
 //! | `wire` | the messages between them |
@@ -18,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod ranges;
+mod receipts;
 mod receive;
 mod receivers;
 mod send;
@@ -26,6 +28,7 @@ mod wire;
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use samara_net::ring::{BroadcastError, Events, Gone, Group, StartError};
 
@@ -33,6 +36,9 @@ pub use ranges::Ranges;
 pub use receive::{ReceiveOptions, Received, Receiving, receive};
 pub use send::{MemberState, SendOptions, Sending, Sent, send};
 pub use wire::{Control, FileId, Message, PIECE_BYTES, RANGES_MAX, UnreadableMessage};
+
+/// Maximum time that the end of a stopped transfer waits for others.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 /// The reason why a transfer ended early.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +57,7 @@ pub enum TransferError {
         /// The file or directory that the error is about.
         path: PathBuf,
         /// The reason.
-        why: &'static str,
+        why: String,
     },
     /// The file of the sender changed while it was sent.
     #[error("{} changed while it was sent; send it again", path.display())]
@@ -59,6 +65,9 @@ pub enum TransferError {
         /// The file or directory that the error is about.
         path: PathBuf,
     },
+    /// The transfer was stopped before the member was in a group.
+    #[error("stopped before the group was joined")]
+    Stopped,
     /// The member did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -68,6 +77,10 @@ pub enum TransferError {
 }
 
 impl TransferError {
+    pub(crate) fn unfit(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        Self::Unfit { path: path.into(), why: why.into() }
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::File { path, error }
@@ -92,12 +105,15 @@ pub(crate) async fn broadcast(group: &Group, control: &Control) -> Result<(), Tr
 }
 
 /// Leaves a group. Events are taken until the end, since a member that takes none holds the group up.
-pub(crate) async fn leave(group: &Group, events: &mut Events) -> Result<(), TransferError> {
+/// One that was stopped leaves as in a crash if the others do not answer.
+pub(crate) async fn leave(group: &Group, events: &mut Events, is_stopped: bool) -> Result<(), TransferError> {
     let leave = group.leave();
-    tokio::pin!(leave);
+    let late = tokio::time::sleep(STOP_WITHIN);
+    tokio::pin!(leave, late);
     loop {
         tokio::select! {
             left = &mut leave => break Ok(left?),
+            () = &mut late, if is_stopped => break Ok(()),
             _ = events.next() => {}
         }
     }

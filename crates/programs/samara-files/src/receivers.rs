@@ -1,4 +1,5 @@
-//! The receivers as the sender knows them: who misses what, and the next piece.
+//! The receivers as the sender knows them: who misses what, and the next piece. A member is a receiver
+//! once it has answered an offer; one that only sends is none.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,10 @@ struct Peer {
     bytes: u64,
     is_done: bool,
     failure: Option<String>,
+    /// How often its bytes were complete and wrong.
+    corrupt: u32,
+    /// Whether it has answered an offer, now or as an earlier process of its address.
+    is_receiver: bool,
     is_present: bool,
     /// The number of the last view with it.
     seen: u64,
@@ -51,7 +56,7 @@ impl Peer {
 }
 
 impl Receivers {
-    /// Notes who is in the group. Returns true if somebody left.
+    /// Notes who is in the group. Returns true if a receiver left.
     ///
     /// Of those that are gone, the ones without the file are forgotten first, and then those that
     /// were seen least recently.
@@ -59,10 +64,11 @@ impl Receivers {
         self.views += 1;
         let mut has_left = false;
         for (_, peer) in self.peers.iter_mut().filter(|(name, _)| !present.contains(name)) {
-            has_left |= peer.is_present;
+            has_left |= peer.is_present && peer.is_receiver;
             // Its next process asks again.
             (peer.is_present, peer.missing) = (false, None);
         }
+        self.peers.retain(|_, peer| peer.is_present || peer.is_receiver);
         for name in present {
             let peer = self.peers.entry(name.clone()).or_default();
             (peer.is_present, peer.seen) = (true, self.views);
@@ -83,7 +89,8 @@ impl Receivers {
         let peer = self.peers.get_mut(from)?;
         let before = peer.state();
         match control {
-            Control::Want { missing, .. } => {
+            Control::Want { missing, is_corrupt, .. } => {
+                peer.corrupt = peer.corrupt.saturating_add(u32::from(is_corrupt));
                 let mut all = Ranges::default();
                 missing.into_iter().for_each(|(start, end)| all.insert(start..end.min(size)));
                 peer.bytes = size - all.bytes();
@@ -92,11 +99,31 @@ impl Receivers {
             Control::Progress { bytes, .. } => peer.bytes = bytes.min(size),
             Control::Done { .. } => peer.is_done = true,
             Control::Failed { cause, .. } => peer.failure = Some(cause),
-            Control::Offer { .. } | Control::Digest { .. } | Control::End { .. } => return None,
+            Control::Offer { .. }
+            | Control::Digest { .. }
+            | Control::Waiting { .. }
+            | Control::Release { .. }
+            | Control::End { .. } => return None,
         }
+        let is_new = !std::mem::replace(&mut peer.is_receiver, true);
         let state = peer.state();
-        let is_change = state != before;
+        let is_change = is_new || state != before;
         Some((state, is_change))
+    }
+
+    /// Notes a receiver of which a receipt says that it has the file, unless it has said what it misses.
+    pub(crate) fn note_receipt(&mut self, name: String) {
+        let peer = self.peers.entry(name).or_default();
+        if peer.asked().is_none_or(Ranges::is_empty) {
+            (peer.is_receiver, peer.is_done) = (true, true);
+        }
+    }
+
+    /// Notes that a member offers a file of its own.
+    pub(crate) fn note_sender(&mut self, name: &str) {
+        if let Some(peer) = self.peers.get_mut(name).filter(|peer| !peer.is_done) {
+            (peer.is_receiver, peer.missing, peer.failure) = (false, None, None);
+        }
     }
 
     /// Notes that all in the group get the bytes.
@@ -112,19 +139,23 @@ impl Receivers {
         self.forgotten_done + self.peers.values().filter(|peer| peer.is_done).count()
     }
 
-    /// Returns the number of receivers in the group.
-    pub(crate) fn present(&self) -> usize {
-        self.peers.values().filter(|peer| peer.is_present).count()
+    /// Returns the receivers that have the file, the last ones first.
+    pub(crate) fn with_file(&self) -> impl Iterator<Item = &str> {
+        let mut names: Vec<_> = self.peers.iter().filter(|(_, peer)| peer.is_done).collect();
+        names.sort_by_key(|(_, peer)| std::cmp::Reverse(peer.seen));
+        names.into_iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the number of receivers that have answered: they take pieces, have the file, or do not
+    /// take it.
+    pub(crate) fn there(&self) -> usize {
+        let is_there = |peer: &&Peer| peer.is_done || peer.failure.is_some() || peer.asked().is_some();
+        self.forgotten_done + self.peers.values().filter(is_there).count()
     }
 
     /// Returns the number of receivers that are not remembered any more.
     pub(crate) fn forgotten(&self) -> usize {
         self.forgotten
-    }
-
-    /// Returns the number of receivers that take pieces.
-    pub(crate) fn asked(&self) -> usize {
-        self.peers.values().filter_map(Peer::asked).count()
     }
 
     /// Returns the number of receivers that do not take the file. One that starts again asks again.
@@ -150,7 +181,14 @@ impl Receivers {
     }
 
     pub(crate) fn states(&self) -> BTreeMap<String, MemberState> {
-        self.peers.iter().map(|(name, peer)| (name.clone(), peer.state())).collect()
+        let receivers = self.peers.iter().filter(|(_, peer)| peer.is_receiver);
+        receivers.map(|(name, peer)| (name.clone(), peer.state())).collect()
+    }
+
+    /// Returns how often the bytes of a receiver were complete and wrong, of those with any.
+    pub(crate) fn corrupt(&self) -> BTreeMap<String, u32> {
+        let corrupt = self.peers.iter().filter(|(_, peer)| peer.corrupt > 0);
+        corrupt.map(|(name, peer)| (name.clone(), peer.corrupt)).collect()
     }
 }
 
@@ -162,7 +200,7 @@ mod tests {
     const FILE: FileId = FileId(1);
 
     fn want(missing: Vec<(u64, u64)>) -> Control {
-        Control::Want { file: FILE, missing }
+        Control::Want { file: FILE, is_corrupt: false, missing }
     }
 
     fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
@@ -174,6 +212,7 @@ mod tests {
         let mut receivers = Receivers::default();
         receivers.note_view(&names(["first", "stays"]));
         receivers.note("first", Control::Done { file: FILE }, 9);
+        receivers.note("stays", want(vec![(0, 9)]), 9);
         for number in 0..2 * RECEIVERS_MAX {
             let others = [format!("a{number:05}"), "stays".to_owned()];
             assert!(receivers.note_view(&others), "the one before left");
@@ -231,10 +270,40 @@ mod tests {
         let mut receivers = Receivers::default();
         receivers.note_view(&names(["one"]));
         receivers.note("one", want(vec![(0, 9)]), 9);
-        assert_eq!((receivers.asked(), receivers.next_piece(0)), (1, Some((0, 9))));
+        assert_eq!((receivers.there(), receivers.next_piece(0)), (1, Some((0, 9))));
         assert!(receivers.note_view(&[]));
-        assert_eq!((receivers.present(), receivers.asked(), receivers.next_piece(0)), (0, 0, None));
+        assert_eq!((receivers.there(), receivers.next_piece(0)), (0, None));
+        assert_eq!(receivers.states()["one"], MemberState::Left);
         assert!(!receivers.note_view(&names(["one"])));
-        assert_eq!((receivers.present(), receivers.asked()), (1, 0));
+        assert_eq!(receivers.there(), 0, "its next process has not asked yet");
+        receivers.note("one", Control::Failed { file: FILE, cause: "full".to_owned() }, 9);
+        assert_eq!(receivers.there(), 1, "one that does not take the file is there");
+    }
+
+    #[test]
+    fn members_that_send_are_no_receivers() {
+        let mut receivers = Receivers::default();
+        receivers.note_view(&names(["one", "sends", "was-one"]));
+        receivers.note("one", want(vec![(0, 9)]), 9);
+        receivers.note("was-one", want(vec![(0, 9)]), 9);
+        receivers.note_sender("sends");
+        receivers.note_sender("was-one");
+        assert_eq!((receivers.there(), receivers.states().len()), (1, 1), "{receivers:?}");
+        assert!(!receivers.note_view(&names(["one"])), "no receiver left");
+        assert_eq!(receivers.peers.len(), 1, "those that said nothing are not remembered");
+    }
+
+    #[test]
+    fn a_receipt_counts_until_its_receiver_asks() {
+        let mut receivers = Receivers::default();
+        receivers.note_view(&names(["asks"]));
+        receivers.note("asks", want(vec![(0, 9)]), 9);
+        receivers.note_receipt("asks".to_owned());
+        receivers.note_receipt("gone".to_owned());
+        assert_eq!((receivers.done(), receivers.there()), (1, 2));
+        assert_eq!(receivers.with_file().collect::<Vec<_>>(), ["gone"]);
+        receivers.note_view(&names(["asks", "gone"]));
+        receivers.note("gone", want(vec![(0, 4)]), 9);
+        assert_eq!((receivers.done(), receivers.there()), (0, 2), "its file is gone");
     }
 }

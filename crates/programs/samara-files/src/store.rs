@@ -1,8 +1,8 @@
 //! A file that arrives: a hidden file with what has come, a journal of its ranges, and the verification.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::{Ranges, TransferError};
 /// Time between two writes of the journal. A process that ends loses what it wrote since, and gets it
 /// again.
 const JOURNAL_EVERY: Duration = Duration::from_secs(1);
+/// Bytes in a block of `Metadata::blocks`.
+const BLOCK_BYTES: u64 = 512;
 /// Bytes that one read of a verification takes.
 const READ_BYTES: usize = 1 << 20;
 
@@ -74,9 +76,11 @@ impl Store {
     pub(crate) fn open(directory: &Path, id: FileId, name: &str, size: u64) -> Result<Self, TransferError> {
         let (part, journal) =
             (directory.join(format!(".{name}.part")), directory.join(format!(".{name}.journal")));
-        let present = read_journal(&journal, &part, id, size).unwrap_or_default();
+        check_space(directory, &part, size)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
         let file = file.map_err(TransferError::file(&part))?;
+        lock(&file, &part)?;
+        let present = read_journal(&journal, &part, id, size).unwrap_or_default();
         if present.is_empty() {
             file.set_len(0).map_err(TransferError::file(&part))?;
         }
@@ -127,6 +131,7 @@ impl Store {
         }
         // The process ends, and a later one goes on.
         let _ = self.write_journal();
+        report(Fact::Written(self.written()));
     }
 
     fn failed(&self, error: &io::Error) -> Fact {
@@ -134,9 +139,7 @@ impl Store {
         let rest = self.missing().bytes();
         let remedy = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                format!(
-                    "; {rest} B more are needed in {directory}: free them, and give the same command again"
-                )
+                format!("; {rest} B more are needed in {directory}: {FREE_AND_REPEAT}")
             }
             _ => format!("; what has come stays in {directory}: give the same command again"),
         };
@@ -206,9 +209,49 @@ impl Store {
         let present = self.present.iter().map(|range| (range.start, range.end)).collect();
         let journal = Journal { file: self.id, size: self.size, present };
         let new = self.journal.with_extension("journal-new");
-        fs::write(&new, serde_json::to_vec(&journal)?)?;
-        fs::rename(new, &self.journal)
+        let written =
+            fs::write(&new, serde_json::to_vec(&journal)?).and_then(|()| fs::rename(&new, &self.journal));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written
     }
+}
+
+/// The way out of a full disk.
+const FREE_AND_REPEAT: &str = "free them, and give the same command again";
+
+/// Refuses a file that the directory has no room for. A directory that does not know its room has
+/// some.
+fn check_space(directory: &Path, part: &Path, size: u64) -> Result<(), TransferError> {
+    let Ok(found) = nix::sys::statvfs::statvfs(directory) else { return Ok(()) };
+    if found.blocks() == 0 {
+        return Ok(());
+    }
+    let free = found.blocks_available().saturating_mul(found.fragment_size());
+    // What has come is a part of the file, or makes room for it.
+    let own = fs::symlink_metadata(part).map_or(0, |part| part.blocks() * BLOCK_BYTES);
+    if size <= free.saturating_add(own) {
+        return Ok(());
+    }
+    let missing = size - free.saturating_add(own);
+    let why = format!("{missing} B more are needed in {}: {FREE_AND_REPEAT}", directory.display());
+    Err(TransferError::File { path: part.to_owned(), error: io::Error::new(io::ErrorKind::StorageFull, why) })
+}
+
+/// Locks a file that arrives, so that no other process writes it. A file system without locks does
+/// without.
+fn lock(file: &File, part: &Path) -> Result<(), TransferError> {
+    let remedy = "give each receiver a directory of its own";
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return Err(TransferError::unfit(part, format!("another receiver writes it; {remedy}")));
+    }
+    // Another one may have given it its name since it was opened.
+    let (own, now) = (file.metadata(), fs::symlink_metadata(part));
+    let is_same = own.is_ok_and(|own| now.is_ok_and(|now| (own.dev(), own.ino()) == (now.dev(), now.ino())));
+    is_same
+        .then_some(())
+        .ok_or_else(|| TransferError::unfit(part, format!("another receiver had it; {remedy}")))
 }
 
 fn read_journal(journal: &Path, part: &Path, id: FileId, size: u64) -> Option<Ranges> {
@@ -253,5 +296,54 @@ pub(crate) fn digest_of(path: &Path) -> io::Result<blake3::Hash> {
             0 => return Ok(hasher.finalize()),
             len => hasher.update(&buffer[..len]),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("samara-store-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    fn names(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn a_file_without_room_is_refused_at_once() {
+        let directory = fresh("room");
+        let error = Store::open(&directory, FileId(1), "huge", u64::MAX).unwrap_err().to_string();
+        assert!(error.contains(" B more are needed in ") && error.contains("free them"), "{error}");
+        assert_eq!(names(&directory), 0, "nothing is left");
+    }
+
+    #[test]
+    fn one_receiver_writes_a_file_at_a_time() {
+        let directory = fresh("lock");
+        let first = Store::open(&directory, FileId(1), "a", 9).unwrap();
+        let error = Store::open(&directory, FileId(1), "a", 9).unwrap_err().to_string();
+        assert!(error.contains("another receiver writes it; give each receiver"), "{error}");
+        Store::open(&directory, FileId(2), "b", 9).expect("another file");
+        let (part, moved) = (directory.join(".a.part"), directory.join("a"));
+        fs::rename(&part, &moved).unwrap();
+        assert!(lock(&first.file, &part).unwrap_err().to_string().contains("another receiver had it"));
+        fs::rename(&moved, &part).unwrap();
+        drop(first);
+        Store::open(&directory, FileId(1), "a", 9).expect("the first one has ended");
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_written_leaves_nothing() {
+        let directory = fresh("journal");
+        let mut store = Store::open(&directory, FileId(1), "a", 9).unwrap();
+        // No file takes the place of a directory.
+        fs::create_dir(directory.join(".a.journal")).unwrap();
+        store.write_journal().unwrap_err();
+        assert_eq!(names(&directory), 2, "the part and the directory");
     }
 }

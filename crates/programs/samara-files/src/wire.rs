@@ -70,10 +70,27 @@ pub enum Control {
         /// BLAKE3 in hexadecimal.
         digest: String,
     },
+    /// The sender waits for more receivers before it begins, or has begun: then as many are there as it
+    /// waits for.
+    Waiting {
+        /// The number under which its offer announced the file.
+        file: FileId,
+        /// Number of receivers that have answered the offer.
+        there: usize,
+        /// Number of receivers that the sender waits for.
+        wanted: usize,
+    },
+    /// Receivers that have the file need not wait for the others.
+    Release {
+        /// The number under which its offer announced the file.
+        file: FileId,
+    },
     /// A receiver takes the file, and misses these ranges of it.
     Want {
         /// The number under which its offer announced the file.
         file: FileId,
+        /// Whether it had all bytes, and their digest was wrong.
+        is_corrupt: bool,
         /// Pairs of first byte and end, in order, at most [`RANGES_MAX`].
         missing: Vec<(u64, u64)>,
     },
@@ -201,6 +218,8 @@ impl Control {
         match self {
             Self::Offer { file, .. }
             | Self::Digest { file, .. }
+            | Self::Waiting { file, .. }
+            | Self::Release { file }
             | Self::Want { file, .. }
             | Self::Progress { file, .. }
             | Self::Done { file }
@@ -273,8 +292,10 @@ mod tests {
         for control in [
             Control::Offer { file, name: "name".to_owned(), size: u64::MAX },
             Control::Digest { file, digest: blake3::hash(b"").to_hex().to_string() },
-            Control::Want { file, missing: vec![(0, 5), (7, u64::MAX)] },
-            Control::Want { file, missing: Vec::new() },
+            Control::Waiting { file, there: 0, wanted: usize::MAX },
+            Control::Release { file },
+            Control::Want { file, is_corrupt: false, missing: vec![(0, 5), (7, u64::MAX)] },
+            Control::Want { file, is_corrupt: true, missing: Vec::new() },
             Control::Progress { file, bytes: 7 },
             Control::Done { file },
             Control::Failed { file, cause: "why".to_owned() },
@@ -307,7 +328,7 @@ mod tests {
     fn the_longest_list_of_ranges_is_read() {
         let missing: Vec<_> = (0..RANGES_MAX as u64).map(|at| u64::MAX - 9 * at).rev().collect();
         let missing = missing.into_iter().map(|at| (at - 3, at)).collect();
-        let want = Control::Want { file: FileId(u64::MAX), missing };
+        let want = Control::Want { file: FileId(u64::MAX), is_corrupt: false, missing };
         assert_eq!(Message::read(&want.write()), Ok(Message::Control(want)));
     }
 
@@ -341,10 +362,10 @@ mod tests {
         for control in [
             Control::Offer { file, name: "../x".to_owned(), size: 1 },
             Control::Digest { file, digest: "12".to_owned() },
-            Control::Want { file, missing: vec![(5, 5)] },
-            Control::Want { file, missing: vec![(5, 9), (9, 12)] },
-            Control::Want { file, missing: vec![(5, 9), (0, 2)] },
-            Control::Want { file, missing: many },
+            Control::Want { file, is_corrupt: false, missing: vec![(5, 5)] },
+            Control::Want { file, is_corrupt: false, missing: vec![(5, 9), (9, 12)] },
+            Control::Want { file, is_corrupt: false, missing: vec![(5, 9), (0, 2)] },
+            Control::Want { file, is_corrupt: false, missing: many },
             Control::Failed { file, cause: "a".repeat(CONTROL_BYTES_MAX) },
         ] {
             assert!(Message::read(&control.write()).is_err(), "{control:?}");

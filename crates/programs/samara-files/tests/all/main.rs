@@ -1,7 +1,10 @@
 //! Files to groups over loopback: whole, late, again after a crash, refused and corrupt.
 
+mod ends;
+
 use std::collections::BTreeSet;
 use std::fs;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,7 +52,7 @@ fn free_address() -> SocketAddr {
 
 fn sender(address: SocketAddr, path: &Path, members: usize) -> SendOptions {
     let group = Options::new("files", address);
-    SendOptions { group, path: path.to_owned(), members, patience: PATIENCE, rate: None }
+    SendOptions { group, path: path.to_owned(), members, patience: PATIENCE, rate: None, keeps_on: false }
 }
 
 fn receiver(seed: SocketAddr, directory: &Path) -> ReceiveOptions {
@@ -66,11 +69,31 @@ fn receiver(seed: SocketAddr, directory: &Path) -> ReceiveOptions {
 type Task<T> = JoinHandle<Result<T, TransferError>>;
 
 fn start_send(options: SendOptions) -> Task<Sent> {
-    tokio::spawn(async move { send(options, &mut |_: &Sending| ()).await })
+    tokio::spawn(async move { send(options, pending(), &mut |_: &Sending| ()).await })
 }
 
 fn start_receive(options: ReceiveOptions) -> Task<Received> {
-    tokio::spawn(async move { receive(options, &mut |_: &Receiving| ()).await })
+    tokio::spawn(async move { receive(options, pending(), &mut |_: &Receiving| ()).await })
+}
+
+/// Waits until the thread of a receiver that was aborted has ended.
+async fn unlocked(part: &Path) {
+    while fs::File::open(part).is_ok_and(|part| part.try_lock().is_err()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until a process could listen on an address again.
+async fn free_again(address: SocketAddr) {
+    while std::net::TcpListener::bind(address).is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Returns a future that is ready once its other half is used.
+fn stop() -> (tokio::sync::oneshot::Sender<()>, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    (sender, async { _ = receiver.await })
 }
 
 async fn end<T>(task: Task<T>) -> T {
@@ -120,7 +143,7 @@ async fn a_member_that_joins_late_gets_what_it_missed() {
     let (begun, mut begins) = tokio::sync::watch::channel(0);
     let options = SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
     let sending = tokio::spawn(async move {
-        send(options, &mut |report: &Sending| _ = begun.send(report.sent_bytes)).await
+        send(options, pending(), &mut |report: &Sending| _ = begun.send(report.sent_bytes)).await
     });
     let first = start_receive(receiver(address, &base.join("first")));
     let second = start_receive(receiver(address, &base.join("second")));
@@ -142,7 +165,13 @@ async fn a_receiver_waits_as_long_as_its_sender_is_there() {
     let sending = start_send(sender(address, &file, 2));
     let impatient =
         ReceiveOptions { patience: Duration::from_secs(2), ..receiver(address, &base.join("first")) };
-    let first = start_receive(impatient);
+    let (told, mut tells) = tokio::sync::watch::channel(None);
+    let first = tokio::spawn(async move {
+        let mut report = |report: &Receiving| _ = told.send_replace(report.waits_for);
+        receive(impatient, pending(), &mut report).await
+    });
+    let waits = tells.wait_for(|waits| *waits == Some((1, 2)));
+    timeout(PATIENCE, waits).await.expect("it says that the sender waits").expect("the receiver runs");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let second = start_receive(receiver(address, &base.join("second")));
     for (task, target) in [(first, "first"), (second, "second")] {
@@ -162,10 +191,12 @@ async fn a_receiver_that_died_resumes() {
     let options = receiver(address, &target);
     let (wrote, mut writes) = tokio::sync::watch::channel(0);
     let dying = tokio::spawn(async move {
-        receive(options, &mut |report: &Receiving| _ = wrote.send(report.bytes)).await
+        receive(options, pending(), &mut |report: &Receiving| _ = wrote.send(report.bytes)).await
     });
     writes.wait_for(|bytes| *bytes > 1 << 20).await.expect("the receiver writes");
     dying.abort();
+    let _ = dying.await;
+    unlocked(&target.join(".file.bin.part")).await;
     let again = end(start_receive(receiver(address, &target))).await;
     assert!(again.is_complete(), "{again:?}");
     assert!(again.files[0].had_bytes > 1 << 20, "it kept what it had: {again:?}");
@@ -185,7 +216,7 @@ async fn a_receiver_that_was_removed_by_mistake_goes_on() {
     let options = SendOptions { rate: Some(RATE), ..sender(address, &file, 2) };
     let sending = tokio::spawn(async move {
         let is_left = |report: &Sending| report.members.values().any(|state| *state == MemberState::Left);
-        send(options, &mut |report: &Sending| {
+        send(options, pending(), &mut |report: &Sending| {
             _ = left.send_if_modified(|was| {
                 *was |= is_left(report);
                 *was
@@ -198,7 +229,7 @@ async fn a_receiver_that_was_removed_by_mistake_goes_on() {
     // One thread for all of the member, which the report holds up until the others have removed it.
     let silent = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(receive(options, &mut |report: &Receiving| {
+        runtime.block_on(receive(options, pending(), &mut |report: &Receiving| {
             let begun = std::time::Instant::now();
             while report.bytes > 1 << 20 && !*was_left.borrow() && begun.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(10));
@@ -223,14 +254,15 @@ async fn a_sender_that_died_goes_on() {
     let (begun, mut begins) = tokio::sync::watch::channel(0);
     let first = options();
     let dying = tokio::spawn(async move {
-        send(first, &mut |report: &Sending| _ = begun.send(report.slowest_bytes())).await
+        send(first, pending(), &mut |report: &Sending| {
+            _ = begun.send(report.slowest().map_or(0, |(_, bytes)| bytes))
+        })
+        .await
     });
     let receiving = ["one", "two"].map(|name| start_receive(receiver(address, &base.join(name))));
     begins.wait_for(|bytes| *bytes > 1 << 20).await.expect("the receivers write");
     dying.abort();
-    while std::net::TcpListener::bind(address).is_err() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    free_again(address).await;
     let sent = end(start_send(options())).await;
     assert!(sent.is_complete, "{sent:?}");
     assert!(sent.last.sent_bytes < 15 << 20, "the receivers kept what they had: {sent:?}");
@@ -355,7 +387,7 @@ async fn a_part_that_its_journal_misdescribes_begins_again() {
     let sending = start_send(SendOptions { rate: Some(RATE / 4.0), ..sender(address, &file, 1) });
     // A first receiver leaves its journal, which then claims zeros.
     let options = receiver(address, &target);
-    let dying = tokio::spawn(async move { receive(options, &mut |_: &Receiving| ()).await });
+    let dying = tokio::spawn(async move { receive(options, pending(), &mut |_: &Receiving| ()).await });
     let journal = target.join(".file.bin.journal");
     while !journal.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -363,14 +395,17 @@ async fn a_part_that_its_journal_misdescribes_begins_again() {
     dying.abort();
     let _ = dying.await;
     // Its thread writes the journal once more when it ends.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    unlocked(&target.join(".file.bin.part")).await;
     let text = fs::read_to_string(&journal).expect("readable");
     let mut claimed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     claimed["present"] = serde_json::json!([[0, 2 << 20]]);
     fs::write(target.join(".file.bin.part"), vec![0; 2 << 20]).expect("written");
     fs::write(&journal, claimed.to_string()).expect("written");
-    assert!(end(start_receive(receiver(address, &target))).await.is_complete());
-    assert!(end(sending).await.is_complete);
+    let received = end(start_receive(receiver(address, &target))).await;
+    assert!(received.is_complete() && received.files[0].corrupt == 1, "the receiver says it: {received:?}");
+    let sent = end(sending).await;
+    assert!(sent.is_complete);
+    assert_eq!(sent.last.corrupt.into_values().collect::<Vec<_>>(), [1], "and the sender");
     assert_only(&target, "file.bin", &contents);
 }
 
@@ -384,7 +419,8 @@ async fn what_cannot_be_sent_is_refused_before_anybody_joins() {
         (base.join("absent"), "No such file"),
         (hidden, "begins with a full stop"),
     ] {
-        let error = send(sender(free_address(), &path, 1), &mut |_: &Sending| ()).await.unwrap_err();
+        let error =
+            send(sender(free_address(), &path, 1), pending(), &mut |_: &Sending| ()).await.unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }

@@ -2,6 +2,8 @@
 
 mod args;
 #[cfg(feature = "net")]
+mod shown;
+#[cfg(feature = "net")]
 mod transfer;
 
 pub(crate) use args::GroupVerb;

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::events::{Events, Outlet, outlet};
 use super::framed::{Framed, identity_of};
 use super::options::Options;
+use super::refusals::{Refusal, Refusals};
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
 use crate::status::{Closed, Counters, Gone, Request, StartError, ask, ask_later, bind};
 
@@ -40,6 +41,8 @@ pub struct Status {
     pub waiting_bytes: usize,
     /// The seeds without a link, each with the reason why the last attempt to reach it failed.
     pub failed_seeds: BTreeMap<SocketAddr, Closed>,
+    /// The last 64 hosts whose nodes the member refused, by reason.
+    pub refusals: Vec<Refusal>,
 }
 
 /// A member of a group. Cheap to clone.
@@ -138,6 +141,7 @@ impl Group {
             has_left: false,
             seeds: options.seeds,
             failed_seeds: BTreeMap::new(),
+            refusals: Refusals::default(),
             linked_seeds: BTreeSet::new(),
         };
         tokio::spawn(member.run());
@@ -223,6 +227,7 @@ struct Member {
     has_left: bool,
     seeds: Vec<SocketAddr>,
     failed_seeds: BTreeMap<SocketAddr, Closed>,
+    refusals: Refusals,
     /// The seeds that have had a link.
     linked_seeds: BTreeSet<SocketAddr>,
 }
@@ -291,6 +296,7 @@ impl Member {
             kept_bytes: ring.kept_bytes(),
             waiting_bytes: self.outlet.bytes(),
             failed_seeds: self.failed_seeds.clone(),
+            refusals: self.refusals.all(),
         }
     }
 
@@ -326,6 +332,7 @@ impl Member {
                     continue;
                 }
                 hub::Event::Refused(from, why) => {
+                    self.refusals.note(from, &why);
                     self.log_refusal(from, &why);
                     continue;
                 }

@@ -62,6 +62,7 @@ mod events;
 mod framed;
 mod group;
 mod options;
+mod refusals;
 mod wire;
 
 /// The parsers that the fuzz targets call.
@@ -80,6 +81,7 @@ pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
 pub use events::Events;
 pub use group::{Group, Status};
 pub use options::Options;
+pub use refusals::Refusal;
 pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View, ViewId};
 
 pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
