@@ -126,9 +126,9 @@ impl Table {
             shown.retain(|at| !common.contains(at));
         }
         if total(&shown, &widths) > width {
-            for at in 0..self.texts {
+            for (at, width_of) in widths.iter_mut().enumerate().take(self.texts) {
                 let cells = plain.iter().filter_map(|cells| cells.get(at)).map(|cell| columns(cell));
-                widths[at] = widths[at].min(cells.max().unwrap_or(0).max(TEXT_MIN));
+                *width_of = (*width_of).min(cells.max().unwrap_or(0).max(TEXT_MIN));
             }
         }
         while total(&shown, &widths) > width {
