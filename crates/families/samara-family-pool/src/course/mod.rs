@@ -169,12 +169,26 @@ pub(crate) struct Pooling {
     proposed: Option<(Arc<Block>, u32)>,
     /// Future crashes, the last one first. The run adds a node's counters before its crash.
     crashes: Vec<(u64, u32)>,
+    /// Future restarts, the last one first.
+    restarts: Vec<Restart>,
+    /// The blocks so far with the times of their commits, while nodes will restart.
+    blocks: Vec<(u64, Arc<Block>)>,
     /// Counters of the nodes at the first submission.
     totals_before: Totals,
     /// Height and time of the last proposal, if consensus takes time.
     compact: (u64, u64),
     before: Vec<HostStats>,
     connections_before: Vec<Option<ConnectionStats>>,
+}
+
+/// A node that is up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Restart {
+    /// When it is up, in nanoseconds of the run.
+    at: u64,
+    /// When it went down.
+    down: u64,
+    node: u32,
 }
 
 impl Pooling {
@@ -184,6 +198,12 @@ impl Pooling {
         let mut crashes: Vec<(u64, u32)> =
             down.flat_map(|(node, times)| times.iter().map(move |(at, _)| (*at, node))).collect();
         crashes.sort_unstable_by(|a, b| b.cmp(a));
+        let times = (0..).zip(&uptime.down).flat_map(|(node, times)| times.iter().map(move |of| (node, *of)));
+        let restarts = times.filter(|(_, (_, until))| *until != u64::MAX);
+        // The node is up after the time of its restart.
+        let restarts = restarts.map(|(node, (down, until))| Restart { at: until + 1, down, node });
+        let mut restarts: Vec<Restart> = restarts.collect();
+        restarts.sort_unstable_by(|a, b| b.cmp(a));
         let interval = workload.block_interval.nanos();
         let commit_at = if interval == 0 { u64::MAX } else { workload.warm_up.nanos() + interval };
         Self {
@@ -195,6 +215,8 @@ impl Pooling {
             is_awaited: false,
             proposed: None,
             crashes,
+            restarts,
+            blocks: Vec::new(),
             compact: (0, 0),
             before: Vec::new(),
             connections_before: Vec::new(),
@@ -253,6 +275,9 @@ impl Pooling {
             for node in 0..self.measured.point.scenario.network.nodes {
                 world.command(Time::from_nanos(now), node, Act::Commit(Arc::clone(&block)))?;
             }
+            if !self.restarts.is_empty() {
+                self.blocks.push((now, Arc::clone(&block)));
+            }
             let collector = &mut self.measured.collector;
             // A hostile node can have made a transaction that no client submitted.
             let numbers: Vec<TxNumber> = block.keys.iter().filter_map(|key| collector.number(key)).collect();
@@ -262,6 +287,23 @@ impl Pooling {
             self.measured.blocks.push(BlockRow { at: self.commit_at, proposer, txs, bytes });
         }
         self.clients.block(now, &self.measured.collector);
+        Ok(())
+    }
+
+    /// Brings nodes that restart up to date. The state of their application is on their disks, so it has
+    /// the sequence numbers of all blocks before the crash. They fetch the blocks that they have missed.
+    fn catch_up(&mut self, now: u64, world: &mut dyn World<Node>) -> Result<(), RunError> {
+        while let Some(Restart { down, node, .. }) = self.restarts.pop_if(|restart| restart.at <= now) {
+            let (stored, missed) = self.blocks.split_at(self.blocks.partition_point(|(at, _)| *at < down));
+            let stored = stored.last().map(|(_, last)| {
+                let accounts = stored.iter().flat_map(|(_, block)| block.accounts.iter().copied());
+                let accounts = accounts.collect();
+                Arc::new(Block { height: last.height, keys: [].into(), accounts, bytes: 0 })
+            });
+            for block in stored.into_iter().chain(missed.iter().map(|(_, block)| Arc::clone(block))) {
+                world.command(Time::from_nanos(now), node, Act::Commit(block))?;
+            }
+        }
         Ok(())
     }
 
@@ -378,8 +420,10 @@ impl Experiment for Pooling {
             self.commit_at += interval;
         }
         self.note_crashes(now, world)?;
+        self.catch_up(now, world)?;
         let crash = self.crashes.last().map_or(u64::MAX, |(at, _)| *at);
-        let milestones = [self.propose_at, self.commit_at, crash, end, first];
+        let restart = self.restarts.last().map_or(u64::MAX, |restart| restart.at);
+        let milestones = [self.propose_at, self.commit_at, crash, restart, end, first];
         // The wait for an answer, each time twice as long, does not shift the later checks.
         let waited = now.checked_sub(self.commit_at).map(|waited| waited.max(ANSWER_SLICE_NANOS));
         let slice = waited.unwrap_or(SLICE_NANOS - now % SLICE_NANOS);

@@ -208,3 +208,15 @@ fn runs_without_blocks_end_when_all_pools_have_everything() {
     );
     assert!(result.metrics.time_to_inclusion_ms.is_none());
 }
+
+/// The sequence numbers of a node that restarts are those of its application, whose state is on its disk, and
+/// of the blocks that it has missed. Without them, it would wait for transactions of old blocks for ever (0.31
+/// of all). It still waits for the next block, which uses the numbers that were announced while it was down.
+#[test]
+fn a_pool_with_sequence_numbers_goes_on_after_a_restart() {
+    let set = [("network.nodes", "30"), ("pool.duration", "22 s"), ("pool.block_interval", "3 s")];
+    let [pull] = &results("cat-churn", &set, &["cat-2026"], 1)[..] else { panic!("one run") };
+    let metrics = &pull.metrics;
+    assert!(metrics.misbehaviour.is_empty(), "{:?}", metrics.misbehaviour);
+    assert!(metrics.by_block_share < 0.2, "{}", metrics.by_block_share);
+}
