@@ -23,7 +23,8 @@ pub fn files_seeds() -> Vec<Vec<u8>> {
     let controls = [
         Control::Offer { file, name: "file.bin".to_owned(), size: 5 },
         Control::Digest { file, digest: "0".repeat(64) },
-        Control::Want { file, missing: vec![(0, 3), (4, 5)] },
+        Control::Want { file, is_corrupt: false, missing: vec![(0, 3), (4, 5)] },
+        Control::Want { file, is_corrupt: true, missing: vec![(0, 5)] },
         Control::Progress { file, bytes: 3 },
         Control::Done { file },
         Control::Failed { file, cause: "why".to_owned() },
