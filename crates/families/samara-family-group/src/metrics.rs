@@ -8,7 +8,7 @@ use samara_engine::Frame;
 use samara_engine::shape::{Shape, Workload, estimate, formula, rounds};
 use samara_ring::wire::{Data, Unit};
 use samara_ring::{Parameters, Preset, RingFrame, ViewId};
-use samara_sim::GateStats;
+use samara_sim::{GateStats, HostConfig};
 use serde::Serialize;
 
 use super::course::{GroupMeasured, Member};
@@ -148,6 +148,8 @@ struct Bounds {
     units: u64,
     /// Seconds that a unit takes on a link.
     round_s: f64,
+    /// The content that the fastest uplink and the fastest downlink carry, in bytes per second.
+    links: [f64; 2],
     /// Maximum bytes per second that all senders together offer.
     wanted: f64,
     behind: Option<Behind>,
@@ -168,6 +170,9 @@ impl Bounds {
         let content = f64::from(transport.mss) / f64::from(transport.mss + transport.header);
         let rates = measured.hosts.configs.iter().map(|host| host.uplink_bps.min(host.downlink_bps));
         let bytes_per_s = rates.max().unwrap_or(0) as f64 / 8.0;
+        let fastest = |rate: fn(&HostConfig) -> u64| {
+            measured.hosts.configs.iter().map(rate).max().unwrap_or(0) as f64 / 8.0 * content
+        };
         let senders = group.senders(scenario.network.nodes) as usize;
         let workload = Workload {
             chunk_bytes: chunk,
@@ -197,6 +202,7 @@ impl Bounds {
             shape: config.map_or(Shape::Ring, |config| config.shape.shape(members)),
             units: size.div_ceil(chunk),
             round_s: transport.wire_bytes(frame) as f64 / bytes_per_s,
+            links: [fastest(|host| host.uplink_bps), fastest(|host| host.downlink_bps)],
             wanted: group.rate.map_or(f64::INFINITY, |rate| rate * size as f64 * senders as f64),
             behind: Behind::of(measured, senders, content),
             bridge: bridge_shape(scenario),
@@ -209,7 +215,7 @@ impl Bounds {
     fn upper(&self) -> f64 {
         let of = |workload: &Workload| {
             let (members, senders) = (workload.members as u64, workload.senders as u64);
-            formula::delivered_rate(senders, formula::rate_max(members, senders, workload.link_bytes_per_s))
+            formula::delivered_rate(senders, rate_max(members, senders, self.links))
         };
         let gateways = self.behind.as_ref().map_or(f64::INFINITY, Behind::upper);
         of(&self.workload).max(of(&self.steady)).min(self.wanted).min(gateways)
@@ -242,6 +248,19 @@ impl Bounds {
             Shape::BinaryTree | Shape::DoubleTree => None,
         }
     }
+}
+
+/// Returns the bytes per second that each of `senders` can broadcast in any shape, as
+/// [`formula::rate_max`] does for members whose uplinks and downlinks are equally fast: a sender sends at
+/// most as its uplink does, all together send at most what all uplinks do, and nobody receives more than
+/// its downlink does.
+fn rate_max(members: u64, senders: u64, [uplink, downlink]: [f64; 2]) -> f64 {
+    if downlink <= uplink {
+        return formula::rate_max(members, senders, downlink);
+    }
+    let received = if senders < members { senders } else { senders.saturating_sub(1) };
+    let sent = senders as f64 * members.saturating_sub(1) as f64 / members as f64;
+    (uplink / sent.max(1.0)).min(downlink / received.max(1) as f64)
 }
 
 /// Returns the steady members.
@@ -484,5 +503,25 @@ impl Behind {
             self.rate / out.max(into)
         });
         each.fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A home network: nobody receives more than its downlink takes, and all together send what their uplinks
+    /// do. Equal rates give the formula of the post.
+    #[test]
+    fn faster_downlinks_leave_the_uplinks_as_the_bound() {
+        for (members, senders) in [(3, 2), (3, 3), (8, 1), (8, 8), (2, 1)] {
+            let equal = formula::rate_max(members, senders, 5.0);
+            assert_eq!(rate_max(members, senders, [5.0, 5.0]), equal, "{members} {senders}");
+            assert_eq!(rate_max(members, senders, [20.0, 5.0]), equal, "{members} {senders}");
+        }
+        // Two of three send: each copy of 2 S T leaves one of three uplinks.
+        assert_eq!(rate_max(3, 2, [5.0, 20.0]), 5.0 * 3.0 / 4.0);
+        assert_eq!(rate_max(3, 2, [5.0, 6.0]), 3.0, "the downlink of the member that does not send");
+        assert_eq!(rate_max(8, 1, [5.0, 20.0]), 5.0, "the uplink of the sender");
     }
 }
