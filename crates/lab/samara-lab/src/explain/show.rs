@@ -228,3 +228,39 @@ pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
     };
     Ok(json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()}))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(of: &[(Cause, u64)]) -> Compact {
+        let mut parts = Parts::default();
+        of.iter().for_each(|(cause, nanos)| parts.add(*cause, *nanos));
+        Compact::from(&parts)
+    }
+
+    /// A node validates for 3 ms what it has after 120 ms: the next hop begins at 120 ms, and has these 3 ms.
+    #[test]
+    fn hops_count_each_wait_once() {
+        let row = |(from, node): (u32, u32), hops, since_nanos, nanos, hop: &[(Cause, u64)]| PathRow {
+            item: 7,
+            node,
+            publisher: 0,
+            from,
+            hops,
+            is_delivery: true,
+            is_last: hops == 2,
+            nanos,
+            since_nanos,
+            parts: Compact::default(),
+            hop: parts(hop),
+        };
+        let first = row((0, 1), 1, 0, 123, &[(Cause::Latency, 120), (Cause::Processor, 3)]);
+        let last = row((1, 2), 2, 120, 200, &[(Cause::Latency, 74), (Cause::Processor, 6)]);
+        let rows = [first, last];
+        let hops = ByPlace::of(&rows).hops(&rows[1]);
+        let sum = |hop: &PathRow| hop.hop.iter().map(|(_, nanos)| nanos).sum::<u64>();
+        assert_eq!(hops.iter().map(sum).collect::<Vec<_>>(), [120, 80]);
+        assert_eq!(hops[0].nanos, hops[1].since_nanos);
+    }
+}
