@@ -172,7 +172,8 @@ pub enum Stack {
     Linux,
     /// Shadow 3: the window also grows while unused and never decays, each acknowledgement is a
     /// separate packet after 1 ms, the timeout stays at its initial second, 10 packets after a
-    /// timeout, send buffers from 128 KiB.
+    /// timeout, send buffers from 128 KiB. Threads run one after the other, so that a link writes its
+    /// announcements and its copies before the next one begins.
     Shadow,
     /// quic-go in go-libp2p: initial window of 32 packets, Reno that keeps 70 % of the window after a
     /// loss and leaves slow start when the round trip grows, pacing of single packets, receive

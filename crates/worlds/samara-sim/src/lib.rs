@@ -48,7 +48,7 @@ pub use transport::quic::{
     IP_UDP_HEADER, QUIC_OVERHEAD, QuicBehaviour, QuicConfig, QuicSendBuffer, StreamOrder, UDP_PAYLOAD,
 };
 pub use transport::tcp::{Congestion, Recovery, RtoFloor, SendBuffer, TcpConfig};
-pub use transport::{Connection, Control, FRAME_BYTES_MAX, Framing, Transport};
+pub use transport::{Connection, Control, FRAME_BYTES_MAX, Framing, Transport, Writers};
 pub use world::{Neighbours, host_of, identity_of};
 
 /// Makes an empty queue start again at the beginning of its memory, which is in the processor's

@@ -93,7 +93,10 @@ fn results_without_deliveries_say_that_there_is_nothing_to_explain() {
     };
     let (explained, not) = (read(Mode::Every(1)), read(Mode::Off));
     assert!(explained.ends_with("no run has paths; there are no deliveries to explain"), "{explained}");
-    assert!(not.ends_with("no run has paths; run it again with --explain all"), "{not}");
+    assert!(
+        not.ends_with("no run has paths; run it again with --explain all (in Python: tables=[\"paths\"])"),
+        "{not}"
+    );
 }
 
 /// With cells, some rows are transfers on the way of a delivery.
@@ -190,6 +193,51 @@ fn deliveries_of_messages_transactions_and_groups_are_explained() {
     for only in ["ring", "daisychain"] {
         assert!(explained("ring", &[("group.messages", "100")], only).1.rows.len() > 500, "{only}");
     }
+}
+
+/// While a node is down, that is the cause of the time of what it receives later, and of nothing else.
+#[test]
+fn copies_that_wait_for_a_node_that_is_down_say_so() {
+    let crash = r#"[{ kind = "crash", at = "6 s", until = "7500 ms", nodes = [5] }]"#;
+    let set = [("network.nodes", "24"), ("pool.duration", "4 s"), ("pool.block_interval", "0 s")];
+    let (outcome, explained) = explained("cat-churn", &[&set[..], &[("fault", crash)]].concat(), "cat");
+    let pool = outcome.data::<samara_family_pool::PoolData>().unwrap();
+    let down_of = |parts: &samara_sim::Compact| {
+        parts.iter().find(|(cause, _)| *cause == Cause::NodeDown).map_or(0, |(_, nanos)| nanos)
+    };
+    let mut late = 0;
+    for row in &explained.rows {
+        let submitted = pool.transactions[row.item as usize].submitted;
+        let [since, at] = [row.since_nanos, row.nanos].map(|nanos| submitted + nanos);
+        let down = at.min(7_500_000_000).saturating_sub(since.max(6_000_000_000));
+        let ends = [row.node, row.from].contains(&5);
+        assert_eq!(down_of(&row.hop), if ends { down } else { 0 }, "{row:?}");
+        late += u64::from(row.node == 5 && down_of(&row.parts) > 0);
+    }
+    assert!(late > 20, "{late} transactions waited for the node");
+    let messages = [("messages.duration", "4 s"), ("messages.rate", "20"), ("messages.cool_down", "10 s")];
+    let (_, calm) = self::explained("gossip-baselines", &messages, "gossipsub");
+    assert!(calm.rows.iter().all(|row| down_of(&row.parts) == 0));
+}
+
+#[test]
+fn down_ranges_follow_the_faults() {
+    let faults = r#"[
+        { kind = "crash", at = "2 s", until = "4 s", nodes = [1, 2] },
+        { kind = "vanish", at = "3 s", until = "9 s", nodes = [1] },
+        { kind = "crash", at = "8 s", nodes = [1] },
+        { kind = "slow", at = "1 s", factor = 0.5, nodes = [3] },
+        { kind = "crash", at = "0 s", until = "1 s", nodes = [4] },
+    ]"#;
+    let loaded = loaded("cat", &[("network.nodes", "24"), ("fault", faults)], &["cat"], Some(1));
+    let point = &loaded.points[0];
+    let down = samara_lab::network::down(&point.scenario, point.seed);
+    let ms = |at: u64| at * 1_000_000;
+    // Node 1 is up from its first start on, goes down again at 8 s, and starts at the end of the second fault.
+    let expected = [(ms(2_000), ms(4_000)), (ms(8_000), ms(9_000))];
+    assert_eq!(down[1], expected);
+    assert_eq!(down[2], [expected[0]]);
+    assert_eq!((&down[0], &down[3], &down[4]), (&vec![], &vec![], &vec![(0, ms(1_000))]));
 }
 
 /// With nodes that answer no request, others wait for answers that do not come; waits for

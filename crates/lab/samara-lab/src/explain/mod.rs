@@ -216,12 +216,13 @@ impl Explained {
                 let path = path.as_deref().unwrap_or_default();
                 for (number, hop) in path.iter().enumerate().take(path.len().saturating_sub(1)) {
                     let until = Delivered { node: hop.to, at: hop.at, is_last: false, ..*delivery };
-                    let transfer = || row(&until, Some(path[..=number].to_vec()), false);
+                    let transfer = || row(&arrivals, &until, Some(path[..=number].to_vec()), false);
                     transfers.entry((until.item, until.at, until.node)).or_insert_with(transfer);
                 }
             }
         }
-        let deliveries = delivered.iter().zip(paths).map(|(delivery, path)| row(delivery, path, true));
+        let deliveries =
+            delivered.iter().zip(paths).map(|(delivery, path)| row(&arrivals, delivery, path, true));
         let rows = deliveries.chain(transfers.into_values()).collect();
         Self { rows, every, main }
     }
@@ -308,17 +309,18 @@ pub fn paths(arrivals: &Arrivals, delivered: &[Delivered]) -> Vec<Option<Vec<Hop
     delivered.iter().map(path).collect()
 }
 
-/// Returns the row of a delivery. Without a path, the cause of all of its time is unknown.
-fn row(delivery: &Delivered, path: Option<Vec<Hop>>, is_delivery: bool) -> PathRow {
+/// Returns the row of a delivery. Without a path, the cause of its time is unknown, except while the node
+/// was down.
+fn row(arrivals: &Arrivals, delivery: &Delivered, path: Option<Vec<Hop>>, is_delivery: bool) -> PathRow {
     let Delivered { node, item, origin, at, is_last, after, .. } = *delivery;
     let mut path = path.unwrap_or_else(|| {
         let mut parts = Parts::default();
-        parts.add(Cause::Unknown, at.saturating_sub(origin.at));
+        arrivals.add(&mut parts, &[node], Cause::Unknown, (origin.at, at.max(origin.at)));
         vec![Hop { from: origin.host, to: node, since: origin.at, at, parts }]
     });
     if let Some(last) = path.last_mut() {
         // The node has the item, but its application does not.
-        last.parts.add(after, at - last.at);
+        arrivals.add(&mut last.parts, &[node], after, (last.at, at));
         last.at = at;
     }
     let last = path.last();

@@ -8,8 +8,11 @@ use samara_sim::{Cause, Compact, Parts};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use samara_scenario::OTHER_NODES;
+
 use super::{PATHS, PathRow};
 use crate::results::columns::Rows;
+use crate::results::tables::CLASS;
 use crate::results::{read_json, run_directories};
 
 /// The explained deliveries of a run in a results directory.
@@ -24,6 +27,8 @@ pub struct SavedPaths {
     pub every: u64,
     /// The names of the nodes, by number; empty if their names are numbers.
     pub names: Vec<String>,
+    /// The class of each node with deliveries; empty without classes.
+    pub classes: BTreeMap<u32, String>,
     pub rows: Vec<PathRow>,
 }
 
@@ -62,6 +67,11 @@ impl SavedPaths {
         self.names.iter().position(|own| own == name).map(|number| number as u32)
     }
 
+    /// Returns the class of a node; `None` without classes.
+    pub fn class(&self, node: u32) -> Option<&str> {
+        self.classes.get(&node).map(String::as_str)
+    }
+
     /// Reads the paths of all runs of a results directory, or of those with this name.
     pub fn read(directory: &Path, run: Option<&str>) -> Result<Vec<Self>, String> {
         let paths = run_directories(directory).map_err(|error| {
@@ -84,10 +94,12 @@ impl SavedPaths {
             }
             reason = reason.or(one.absent.get(PATHS).cloned());
             if let Some(means) = &one.explained {
-                let rows = rows(&path.join(PATHS).with_extension("parquet"), means)?;
+                let table = path.join(PATHS).with_extension("parquet");
+                let (rows, classes) = (rows(&table, means)?, classes_of_nodes(&table)?);
                 let names = names_of_nodes(&path.join("nodes.parquet"))?;
                 let (item, every) = (means.item.clone(), means.every);
-                found.push(Self { run: one.name, parameters: one.parameters, item, every, names, rows });
+                let (run, parameters) = (one.name, one.parameters);
+                found.push(Self { run, parameters, item, every, names, classes, rows });
             }
         }
         names.dedup();
@@ -96,7 +108,9 @@ impl SavedPaths {
                 Err(format!("there is no run \"{run}\"; the runs are {}", names.join(", ")))
             }
             _ if found.is_empty() => {
-                let reason = reason.unwrap_or_else(|| "run it again with --explain all".to_owned());
+                let reason = reason.unwrap_or_else(|| {
+                    "run it again with --explain all (in Python: tables=[\"paths\"])".to_owned()
+                });
                 Err(format!("{}: no run has paths; {reason}", directory.display()))
             }
             _ => Ok(found),
@@ -114,6 +128,21 @@ fn names_of_nodes(path: &Path) -> Result<Vec<String>, String> {
         })?;
     }
     Ok(all.into_iter().collect::<Option<_>>().unwrap_or_default())
+}
+
+/// Reads the class of each node with deliveries. Nodes without one are [`OTHER_NODES`].
+fn classes_of_nodes(path: &Path) -> Result<BTreeMap<u32, String>, String> {
+    let mut classes = BTreeMap::new();
+    if Rows::has_column(path, CLASS)? {
+        Rows::read(path, &["node", CLASS], |rows| {
+            let nodes = rows.cells::<u32>("node")?.flatten();
+            for (node, class) in nodes.zip(rows.cells::<String>(CLASS)?) {
+                classes.entry(*node).or_insert_with(|| class.map_or(OTHER_NODES, String::as_str).to_owned());
+            }
+            Some(())
+        })?;
+    }
+    Ok(classes)
 }
 
 fn rows(path: &Path, means: &MeansFile) -> Result<Vec<PathRow>, String> {

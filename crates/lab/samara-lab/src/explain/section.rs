@@ -1,5 +1,7 @@
 //! The section "Where the time went" of a report.
 
+use std::collections::BTreeMap;
+
 use samara_report::words::{percent, short_ms};
 use samara_report::{Bar, Bars, Figure, Ink, Mark, Part, Row, Scale, Section, Table, Unit};
 use samara_sim::Cause;
@@ -16,10 +18,11 @@ const RUNS_MAX: usize = 30;
 
 type ByCause = Vec<(Cause, f64)>;
 
-/// A run: its label, and the means over its seeds of its parts and those of its bound.
+/// A run at a point of the sweep: its label, and the means over its seeds of its parts and those of its bound.
 struct Shown {
     run: String,
     label: String,
+    sweep: BTreeMap<String, toml::Value>,
     parts: ByCause,
     bound: ByCause,
 }
@@ -33,7 +36,8 @@ fn shown(findings: &Findings) -> Vec<Shown> {
             mean_of(&all.map(by_cause).collect::<Vec<_>>())
         };
         let (parts, bound) = (mean(&|means| &means.by_cause_ms), mean(&|means| &means.bound_ms));
-        Shown { run: seeds[0].run.name.clone(), label, parts, bound }
+        let sweep = seeds[0].point.sweep.clone();
+        Shown { run: seeds[0].run.name.clone(), label, sweep, parts, bound }
     };
     crate::report::grouped(explained, |outcome| key(outcome)).into_iter().map(of_run).collect()
 }
@@ -41,15 +45,20 @@ fn shown(findings: &Findings) -> Vec<Shown> {
 /// Number of causes in the sentence about the difference of two runs.
 const DIFFERENCES: usize = 3;
 
-/// Returns a sentence on the difference of two runs by cause: those of the
-/// `pair`, or else the slowest
+/// Returns a sentence on the difference of two runs by cause: those of the `pair`, or else the slowest
 /// and the fastest one. The parts of the difference add up to it.
-pub fn difference(findings: &Findings, pair: Option<&[String; 2]>) -> Option<String> {
+///
+/// If the metrics stand beside the first run (`has_base`), the difference is that between the fastest
+/// run and the first; between the first and the slowest if the first is the fastest.
+pub fn difference(findings: &Findings, pair: Option<&[String; 2]>, has_base: bool) -> Option<String> {
     let runs = shown(findings);
     let named = |name: &str| runs.iter().find(|run| run.run == name);
     let ends = || {
         let by_total = |a: &&Shown, b: &&Shown| total(&a.parts).total_cmp(&total(&b.parts));
-        Some((runs.iter().max_by(by_total)?, runs.iter().min_by(by_total)?))
+        let (slow, fast) = (runs.iter().max_by(by_total)?, runs.iter().min_by(by_total)?);
+        let beside = |other: &&Shown| other.run == runs[0].run && other.sweep == fast.sweep;
+        let base = runs.iter().find(beside).filter(|base| has_base && base.run != fast.run);
+        Some((base.unwrap_or(slow), fast))
     };
     let pair = pair.and_then(|[slow, fast]| named(slow).zip(named(fast)));
     let (slow, fast) = pair.or_else(ends)?;

@@ -1,7 +1,8 @@
 //! The text and the JSON of `samara explain`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use samara_report::words::percent;
 use samara_sim::{Cause, Compact, Parts};
 use serde_json::{Value, json};
 
@@ -18,6 +19,12 @@ pub enum Shown {
     Item(u64),
 }
 
+/// Maximum number of columns of classes, which fit into 80 characters.
+const CLASSES_MAX: usize = 3;
+
+/// The share of the deliveries that are the slow tail.
+const TAIL: f64 = 0.05;
+
 /// The causes of a run: mean, share, and the number of deliveries whose largest part it is.
 struct CauseRow {
     cause: Cause,
@@ -27,7 +34,7 @@ struct CauseRow {
 }
 
 /// Returns the causes of all paths, the largest first.
-fn causes(rows: &[PathRow]) -> Vec<CauseRow> {
+fn causes(rows: &[&PathRow]) -> Vec<CauseRow> {
     let mut sum = Parts::default();
     let mut first_of = [0; Cause::COUNT];
     for row in rows {
@@ -49,7 +56,45 @@ fn causes(rows: &[PathRow]) -> Vec<CauseRow> {
     causes
 }
 
-fn selected<'a>(run: &'a SavedPaths, shown: &Shown) -> Vec<&'a PathRow> {
+/// Returns the share of a cause.
+fn share_of(causes: &[CauseRow], cause: Cause) -> f64 {
+    causes.iter().find(|row| row.cause == cause).map_or(0.0, |row| row.share)
+}
+
+/// Deliveries that end the time of the main metric, in the class that is shown.
+struct Last<'a> {
+    rows: Vec<&'a PathRow>,
+    /// The slowest of them: one in twenty, the slowest first.
+    tail: Vec<&'a PathRow>,
+}
+
+impl<'a> Last<'a> {
+    fn of(run: &'a SavedPaths, class: Option<&str>) -> Self {
+        let is_shown = |row: &&PathRow| row.is_last && is_of(run, row, class);
+        let rows: Vec<&PathRow> = run.rows.iter().filter(is_shown).collect();
+        let mut tail = rows.clone();
+        tail.sort_by_key(|row| (std::cmp::Reverse(row.nanos), row.node, row.item));
+        tail.truncate((rows.len() as f64 * TAIL).ceil() as usize);
+        Self { rows, tail }
+    }
+
+    /// Returns the deliveries of the tail at nodes of each class, and the number of all deliveries there.
+    fn tail_by_class(&self, run: &'a SavedPaths) -> Vec<(&'a str, Vec<&'a PathRow>, usize)> {
+        let classes: BTreeSet<&str> = self.rows.iter().filter_map(|row| run.class(row.node)).collect();
+        let of = |class: &'a str| {
+            let is = |row: &&&PathRow| is_of(run, row, Some(class));
+            (class, self.tail.iter().filter(is).copied().collect(), self.rows.iter().filter(is).count())
+        };
+        classes.into_iter().map(of).collect()
+    }
+}
+
+/// Returns true if a row is of a node of this class, or without a class to show.
+fn is_of(run: &SavedPaths, row: &PathRow, class: Option<&str>) -> bool {
+    class.is_none() || run.class(row.node) == class
+}
+
+fn selected<'a>(run: &'a SavedPaths, shown: &Shown, class: Option<&str>) -> Vec<&'a PathRow> {
     let node = if let Shown::Node(name) = shown { run.find(name) } else { None };
     let rows = &run.rows;
     let is_shown = |row: &&PathRow| match shown {
@@ -57,7 +102,8 @@ fn selected<'a>(run: &'a SavedPaths, shown: &Shown) -> Vec<&'a PathRow> {
         Shown::Node(_) => Some(row.node) == node,
         Shown::Item(item) => row.item == *item,
     };
-    let mut selected: Vec<&PathRow> = rows.iter().filter(|row| row.is_delivery).filter(is_shown).collect();
+    let deliveries = rows.iter().filter(|row| row.is_delivery && is_of(run, row, class));
+    let mut selected: Vec<&PathRow> = deliveries.filter(is_shown).collect();
     selected.sort_by_key(|row| (std::cmp::Reverse(row.nanos), row.node, row.item));
     if let Shown::Slowest(count) = shown {
         selected.truncate(*count);
@@ -95,20 +141,26 @@ impl<'a> ByPlace<'a> {
 }
 
 /// Returns a hop up to a time before the delivery. An application gets some items later than the node,
-/// which waits for its processor or for the order; the next hop also has this wait.
+/// which waits for the order, its processor or a timer; the next hop also has this wait.
 fn until(row: &PathRow, nanos: u64) -> PathRow {
     let mut row = row.clone();
-    let later = row.nanos.saturating_sub(nanos);
-    let has = |cause: &Cause| row.hop.iter().any(|(other, nanos)| other == *cause && nanos >= later);
-    if later > 0
-        && let Some(waited) = [Cause::Order, Cause::Processor].into_iter().find(has)
-    {
-        let mut parts = Parts::default();
-        row.hop
-            .iter()
-            .for_each(|(cause, nanos)| parts.add(cause, nanos - if cause == waited { later } else { 0 }));
-        (row.hop, row.nanos) = (Compact::from(&parts), nanos);
+    let mut later = row.nanos.saturating_sub(nanos);
+    let of_node = [Cause::Order, Cause::Processor, Cause::Timer, Cause::NodeDown];
+    let waited: u64 =
+        row.hop.iter().filter(|(cause, _)| of_node.contains(cause)).map(|(_, nanos)| nanos).sum();
+    if later == 0 || waited < later {
+        return row;
     }
+    let mut left: Vec<(Cause, u64)> = row.hop.iter().collect();
+    for cause in of_node {
+        for (_, nanos) in left.iter_mut().filter(|(other, _)| *other == cause) {
+            let taken = later.min(*nanos);
+            (*nanos, later) = (*nanos - taken, later - taken);
+        }
+    }
+    let mut parts = Parts::default();
+    left.into_iter().for_each(|(cause, nanos)| parts.add(cause, nanos));
+    (row.hop, row.nanos) = (Compact::from(&parts), nanos);
     row
 }
 
@@ -125,13 +177,31 @@ pub(super) fn name(cause: Cause) -> String {
     cause.label().replace('_', " ")
 }
 
-/// Returns the explanation of all runs as text.
+/// Returns the explanation of all runs as text, of the deliveries at nodes of a class if there is one.
 ///
 /// # Errors
-/// No run has the node.
-pub fn show(runs: &[SavedPaths], shown: &Shown) -> Result<String, String> {
+/// No run has the node, or the class.
+pub fn show(runs: &[SavedPaths], shown: &Shown, class: Option<&str>) -> Result<String, String> {
     has_node(runs, shown)?;
-    Ok(runs.iter().map(|run| text(run, shown)).collect::<Vec<_>>().join("\n"))
+    has_class(runs, class)?;
+    Ok(runs.iter().map(|run| text(run, shown, class)).collect::<Vec<_>>().join("\n"))
+}
+
+fn has_class(runs: &[SavedPaths], class: Option<&str>) -> Result<(), String> {
+    let Some(class) = class else { return Ok(()) };
+    let classes: BTreeSet<&str> =
+        runs.iter().flat_map(|run| run.classes.values()).map(String::as_str).collect();
+    if classes.contains(class) {
+        return Ok(());
+    }
+    if classes.is_empty() {
+        let example = "--set 'network.class=[{ name = \"home\", share = \"50 %\", uplink = \"10 Mbit/s\" }]'";
+        return Err(format!(
+            "--class {class}: the runs have no classes of nodes; define some, as in {example}"
+        ));
+    }
+    let classes = classes.into_iter().collect::<Vec<_>>().join(", ");
+    Err(format!("--class {class}: there is no such class; the classes are {classes}"))
 }
 
 fn has_node(runs: &[SavedPaths], shown: &Shown) -> Result<(), String> {
@@ -145,31 +215,39 @@ fn has_node(runs: &[SavedPaths], shown: &Shown) -> Result<(), String> {
     Err(format!("there is no node \"{name}\"{hint}"))
 }
 
-fn text(run: &SavedPaths, shown: &Shown) -> String {
-    let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
+fn text(run: &SavedPaths, shown: &Shown, class: Option<&str>) -> String {
+    let last = Last::of(run, class);
+    let of_class = class.map_or_else(String::new, |class| format!(" at nodes of class {class}"));
     let sample = match run.every {
         1 => String::new(),
         every => format!(", one of {every} {}", plural_of(&run.item)),
     };
     let seed = run.parameters.get("seed").map(|seed| format!(", seed {seed}")).unwrap_or_default();
     let mut text = format!(
-        "{}{seed}: {} deliveries{sample}; means over the {} that end the time of the main metric\n",
+        "{}{seed}: {} deliveries{of_class}{sample}; means over the {} that end the time of the main metric\n",
         run.run,
-        run.rows.iter().filter(|row| row.is_delivery).count(),
-        last.len()
+        run.rows.iter().filter(|row| row.is_delivery && is_of(run, row, class)).count(),
+        last.rows.len()
     );
-    text += &format!("  {:<22}{:>10}{:>8}{:>10}\n", "cause", "mean ms", "share", "first of");
-    for row in causes(&last) {
+    let tail = causes(&last.tail);
+    let headings = ["cause", "mean ms", "share", "first of", "slowest 5 %"];
+    let [cause, mean, share, first_of, slowest] = headings;
+    text += &format!("  {cause:<22}{mean:>10}{share:>9}{first_of:>10}{slowest:>13}\n");
+    for row in causes(&last.rows) {
         text += &format!(
-            "  {:<22}{:>10.2}{:>6.1} %{:>10}\n",
+            "  {:<22}{:>10.2}{:>9}{:>10}{:>13}\n",
             name(row.cause),
             row.mean_ms,
-            row.share * 100.0,
-            row.first_of
+            percent(row.share, 1),
+            row.first_of,
+            percent(share_of(&tail, row.cause), 1)
         );
     }
+    if class.is_none() {
+        text += &tail_by_class(run, &last);
+    }
     let by_place = ByPlace::of(&run.rows);
-    for row in selected(run, shown) {
+    for row in selected(run, shown, class) {
         text += &format!(
             "\n  {} {} at node {} after {:.1} ms: {}\n",
             run.item,
@@ -191,12 +269,36 @@ fn text(run: &SavedPaths, shown: &Shown) -> String {
     text
 }
 
-/// Returns the explanation of all runs as JSON. Nodes have their numbers, and `names` those of all nodes.
+/// Returns the causes of the slow tail by class of nodes; empty without classes.
+fn tail_by_class(run: &SavedPaths, last: &Last<'_>) -> String {
+    let classes = last.tail_by_class(run);
+    let Some(from) = last.tail.last().filter(|_| !classes.is_empty()) else { return String::new() };
+    let more = classes.len().saturating_sub(CLASSES_MAX);
+    let classes = &classes[..classes.len() - more];
+    let more = if more > 0 { format!("; {more} more classes with --class") } else { String::new() };
+    let ms = from.nanos as f64 / 1e6;
+    let mut text = format!("  slowest 5 %, from {ms:.1} ms on, by class of nodes{more}\n  {:<22}", "");
+    classes.iter().for_each(|(class, ..)| text += &format!(" {class:>16}"));
+    text += &format!("\n  {:<22}", "deliveries");
+    classes.iter().for_each(|(_, rows, all)| text += &format!(" {:>16}", format!("{} of {all}", rows.len())));
+    text.push('\n');
+    let of_class: Vec<Vec<CauseRow>> = classes.iter().map(|(_, rows, _)| causes(rows)).collect();
+    for CauseRow { cause, .. } in causes(&last.tail) {
+        text += &format!("  {:<22}", name(cause));
+        of_class.iter().for_each(|rows| text += &format!(" {:>16}", percent(share_of(rows, cause), 1)));
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the explanation of all runs as JSON, of the deliveries at nodes of a class if there is one.
+/// Nodes have their numbers, and `names` those of all nodes.
 ///
 /// # Errors
-/// No run has the node.
-pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
+/// No run has the node, or the class.
+pub fn json(runs: &[SavedPaths], shown: &Shown, class: Option<&str>) -> Result<Value, String> {
     has_node(runs, shown)?;
+    has_class(runs, class)?;
     let parts = |parts: &Compact| -> Value {
         parts
             .iter()
@@ -205,7 +307,7 @@ pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
             .into()
     };
     let of_run = |run: &SavedPaths| {
-        let last: Vec<PathRow> = run.rows.iter().filter(|row| row.is_last).cloned().collect();
+        let last = Last::of(run, class);
         let by_place = ByPlace::of(&run.rows);
         let path = |row: &PathRow| {
             let hop = |hop: &PathRow| {
@@ -220,11 +322,22 @@ pub fn json(runs: &[SavedPaths], shown: &Shown) -> Result<Value, String> {
             json!({"cause": row.cause.label(), "mean_ms": row.mean_ms, "share": row.share,
                    "first_of": row.first_of})
         };
+        let shares = |rows: &[&PathRow]| -> serde_json::Map<_, _> {
+            causes(rows).iter().map(|row| (row.cause.label().to_owned(), Value::from(row.share))).collect()
+        };
+        let of_class = |(class, rows, all): (&str, Vec<&PathRow>, usize)| {
+            let tail = json!({"deliveries": rows.len(), "of": all, "shares": shares(&rows)});
+            (class.to_owned(), tail)
+        };
+        let by_class: serde_json::Map<_, _> = last.tail_by_class(run).into_iter().map(of_class).collect();
+        let slowest = json!({"deliveries": last.tail.len(), "from_ns": last.tail.last().map(|row| row.nanos),
+                             "shares": shares(&last.tail), "by_class": by_class});
         json!({"run": run.run, "parameters": run.parameters, "item_is": run.item, "every": run.every,
                "names": run.names,
-               "deliveries": run.rows.iter().filter(|row| row.is_delivery).count(),
-               "causes": causes(&last).iter().map(cause).collect::<Vec<_>>(),
-               "paths": selected(run, shown).into_iter().map(path).collect::<Vec<_>>()})
+               "deliveries": run.rows.iter().filter(|row| row.is_delivery && is_of(run, row, class)).count(),
+               "causes": causes(&last.rows).iter().map(cause).collect::<Vec<_>>(),
+               "slowest": slowest,
+               "paths": selected(run, shown, class).into_iter().map(path).collect::<Vec<_>>()})
     };
     Ok(json!({"runs": runs.iter().map(of_run).collect::<Vec<_>>()}))
 }

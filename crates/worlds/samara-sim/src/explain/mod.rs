@@ -19,6 +19,9 @@
 //! The receiver divides the rest into latency, gateways, its downlink, and losses. The parts of a
 //! copy always add up to its time exactly.
 //!
+//! While the sender or the receiver of a hop is down, that is the cause, whatever the record says:
+//! [`Arrivals::hop`] knows these times.
+//!
 //! The record rides with the frame ([`Carried`]), so that a retransmission has it, too. No other host
 //! is consulted, and nothing changes in the simulation.
 
@@ -82,6 +85,8 @@ causes! {
     Request = "request",
     /// A timer of the protocol: a heartbeat, a round, or a copy that its schedule holds back.
     Timer = "timer",
+    /// The sender or the receiver was down, or had not joined yet.
+    NodeDown = "node_down",
     /// The link does not exist yet, or not any more.
     Handshake = "handshake",
     /// The copy waits in its node because the limit over all links is full, or its pacer holds bytes
@@ -147,6 +152,18 @@ impl Default for Parts {
 }
 
 impl Parts {
+    /// Gives up to this many nanoseconds of some causes to another one, the first causes first. Returns
+    /// the nanoseconds that they did not have.
+    fn give(&mut self, from: impl IntoIterator<Item = Cause>, to: Cause, mut nanos: u64) -> u64 {
+        for cause in from.into_iter().filter(|cause| *cause != to) {
+            let given = nanos.min(self.get(cause));
+            self.0[cause as usize] -= given;
+            self.0[to as usize] += given;
+            nanos -= given;
+        }
+        nanos
+    }
+
     /// Adds nanoseconds to a cause.
     pub fn add(&mut self, cause: Cause, nanos: u64) {
         self.0[cause as usize] += nanos;

@@ -4,9 +4,12 @@ use rustc_hash::FxHashMap;
 
 use super::{Arrival, Cause, Compact, Parts, Trigger};
 
-/// The first arrivals of items at all hosts.
+/// The first arrivals of items at all hosts, and the times in which hosts were down.
 #[derive(Clone, Debug, Default)]
-pub struct Arrivals(Vec<FxHashMap<u64, Arrival>>);
+pub struct Arrivals {
+    hosts: Vec<FxHashMap<u64, Arrival>>,
+    down: Vec<Vec<(u64, u64)>>,
+}
 
 /// The host where an item comes from, and the time since which it has it, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +38,50 @@ pub struct Hop {
 impl Arrivals {
     /// Creates the arrivals from those of each host, by item.
     pub fn new(hosts: impl IntoIterator<Item = FxHashMap<u64, Arrival>>) -> Self {
-        Self(hosts.into_iter().collect())
+        Self { hosts: hosts.into_iter().collect(), down: Vec::new() }
+    }
+
+    /// Sets the ranges of time in which each host was down, in nanoseconds: in order, and without
+    /// overlaps.
+    #[must_use]
+    pub fn with_down(self, down: Vec<Vec<(u64, u64)>>) -> Self {
+        Self { down, ..self }
+    }
+
+    /// Returns the nanoseconds of a range of time in which any of some hosts was down.
+    fn down_nanos(&self, hosts: &[u32], (from, until): (u64, u64)) -> u64 {
+        let ranges = hosts.iter().filter_map(|host| self.down.get(*host as usize)).flatten();
+        let inside = ranges.map(|(start, end)| ((*start).max(from), (*end).min(until)));
+        let mut inside: Vec<(u64, u64)> = inside.filter(|(start, end)| start < end).collect();
+        inside.sort_unstable();
+        let (mut nanos, mut counted) = (0, from);
+        for (start, end) in inside {
+            nanos += end.saturating_sub(start.max(counted));
+            counted = counted.max(end);
+        }
+        nanos
+    }
+
+    /// Adds a range of time to the parts of some hosts: while any of them was down, that is the cause.
+    pub fn add(&self, parts: &mut Parts, hosts: &[u32], cause: Cause, (from, until): (u64, u64)) {
+        let down = self.down_nanos(hosts, (from, until));
+        parts.add(Cause::NodeDown, down);
+        parts.add(cause, until.saturating_sub(from) - down);
     }
 
     /// Returns the number of hosts.
     pub fn hosts(&self) -> usize {
-        self.0.len()
+        self.hosts.len()
     }
 
     /// Returns the first arrival of an item at a host.
     pub fn get(&self, host: u32, item: u64) -> Option<&Arrival> {
-        self.0.get(host as usize)?.get(&item)
+        self.hosts.get(host as usize)?.get(&item)
     }
 
     /// Returns all arrivals of a host with their items, by time and then by item.
     pub fn at(&self, host: u32) -> Vec<(u64, &Arrival)> {
-        let of_host = self.0.get(host as usize).into_iter().flatten();
+        let of_host = self.hosts.get(host as usize).into_iter().flatten();
         let mut all: Vec<_> = of_host.map(|(item, arrival)| (*item, arrival)).collect();
         all.sort_unstable_by_key(|(item, arrival)| (arrival.at, *item));
         all
@@ -59,7 +90,7 @@ impl Arrivals {
     /// Records an item that a host did not receive, but has made out of another one. Its path up to
     /// then is that of the other item, whose arrival must be recorded.
     pub fn make(&mut self, host: u32, item: u64, of: u64, at: u64) {
-        let Some(arrivals) = self.0.get_mut(host as usize) else { return };
+        let Some(arrivals) = self.hosts.get_mut(host as usize) else { return };
         let Some(last) = arrivals.get(&of).filter(|last| last.at <= at) else { return };
         let mut parts = Parts::default();
         parts += &last.parts;
@@ -84,35 +115,41 @@ impl Arrivals {
             let before = if arrival.from == origin.host { None } else { self.get(arrival.from, item) };
             let before = before.filter(|before| before.at <= arrival.owed_at);
             let since = before.map_or(origin.at, |before| before.at);
-            hops.push(arrival.hop(to, since, before.is_some() || arrival.from == origin.host));
+            hops.push(self.hop(arrival, to, since, before.is_some() || arrival.from == origin.host));
             let Some(before) = before else { break };
             (to, arrival, item) = (arrival.from, before, before.item);
         }
         hops.reverse();
         Some(hops)
     }
-}
 
-impl Arrival {
-    /// Returns the hop to `to`, from the moment `since` which the sender has the item. If the record
+    /// Returns the hop of an arrival to `to`, from the moment `since` which the sender has the item. If the record
     /// does not know how the sender got it, `is_known` is false, and the cause of the time until the
-    /// sender owed the copy is unknown.
-    pub fn hop(&self, to: u32, since: u64, is_known: bool) -> Hop {
-        let Self { from, at, owed_at, trigger, .. } = *self;
+    /// sender owed the copy is unknown. While an end of the hop was down, that is the cause.
+    pub fn hop(&self, arrival: &Arrival, to: u32, since: u64, is_known: bool) -> Hop {
+        let Arrival { from, at, owed_at, trigger, .. } = *arrival;
+        let ends = [from, to];
         let mut parts = Parts::default();
         if since <= owed_at {
             let mut waited_from = since;
-            if let Some(asked) = self.asked.as_deref().filter(|_| is_known && trigger == Trigger::Frame) {
+            if let Some(asked) = arrival.asked.as_deref().filter(|_| is_known && trigger == Trigger::Frame) {
                 for (cause, until) in [Cause::Announcement, Cause::Withheld].into_iter().zip(asked) {
                     let until = (*until).clamp(waited_from, owed_at);
-                    parts.add(cause, until - waited_from);
+                    self.add(&mut parts, &ends, cause, (waited_from, until));
                     waited_from = until;
                 }
             }
-            parts.add(if is_known { trigger.cause() } else { Cause::Unknown }, owed_at - waited_from);
-            parts += &self.parts;
+            let cause = if is_known { trigger.cause() } else { Cause::Unknown };
+            self.add(&mut parts, &ends, cause, (waited_from, owed_at));
+            let mut of_copy = Parts::default();
+            of_copy += &arrival.parts;
+            // The parts of a copy have no times. It waits for its link while an end is down.
+            let down = self.down_nanos(&ends, (owed_at, at));
+            let left = of_copy.give([Cause::Handshake, Cause::Timer, Cause::Loss], Cause::NodeDown, down);
+            of_copy.give(Cause::ALL, Cause::NodeDown, left);
+            parts += &Compact::from(&of_copy);
         } else {
-            parts.add(Cause::Unknown, at.saturating_sub(since));
+            self.add(&mut parts, &ends, Cause::Unknown, (since, at.max(since)));
         }
         Hop { from, to, since, at, parts }
     }

@@ -11,14 +11,18 @@ use crate::link::{Link, LinkState, NicState};
 use crate::node::Node;
 use crate::stats::HostStats;
 use crate::transport::{
-    Around, Connection, Control, Copies, EndTimer, FRAME_BYTES_MAX, Offer, Transport, Which,
+    Around, Connection, Control, Copies, EndTimer, FRAME_BYTES_MAX, Offer, Transport, Which, Writers,
 };
 use crate::world::World;
 
 impl<F: Frame> Host<F> {
     /// Lets links with new copies take them, or the uplink search for the next one, until nothing
     /// changes (a copy that leaves can release one for another link).
-    pub(super) fn offer_room(&mut self, now: u64, world: &World<F>) {
+    ///
+    /// `requested` is true if an application has requested the copies.
+    pub(super) fn offer_room(&mut self, now: u64, requested: bool, world: &World<F>) {
+        let in_turn = world.config.transport.writers == Writers::InTurn && !requested;
+        let offers: &[Offer] = if in_turn { &[Offer::Copies] } else { &[Offer::Urgent, Offer::Copies] };
         loop {
             let mut touched = std::mem::take(&mut self.touched);
             self.node.take_touched(&mut touched);
@@ -35,11 +39,9 @@ impl<F: Frame> Host<F> {
                 }
             }
             if self.dispatch == Dispatch::PerLink {
-                // Writers run one after the other, but urgent copies are short and all writers
-                // write them at once.
-                for offer in [Offer::Urgent, Offer::Copies] {
+                for offer in offers {
                     for peer in &touched {
-                        self.offer(now, peer.0, offer, world);
+                        self.offer(now, peer.0, *offer, world);
                     }
                 }
             }
@@ -139,7 +141,7 @@ impl<F: Frame> Host<F> {
         }
         if self.dispatch == Dispatch::Node && !self.outbox_dry && self.links_with_data == 0 {
             self.pull_from_outbox(now, world);
-            self.offer_room(now, world);
+            self.offer_room(now, false, world);
         }
         let links = &self.links;
         let Some(slot) = self.nic.next(|slot| links[slot as usize].nic) else { return };

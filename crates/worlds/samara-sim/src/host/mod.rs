@@ -303,7 +303,7 @@ impl<F: Frame> Host<F> {
             TimerKind::OutboxWake => {
                 self.outbox_wake_at = u64::MAX;
                 self.node.wake(Time::from_nanos(now));
-                self.after_engine(now, world);
+                self.after_engine(now, false, world);
             }
         }
     }
@@ -413,8 +413,9 @@ impl<F: Frame> Host<F> {
         if self.explained.is_on() {
             self.mark(now, &input);
         }
+        let requested = matches!(input, Input::Command(_));
         self.node.handle(Time::from_nanos(now), input, &mut self.rng, &mut self.effects);
-        self.after_engine(now, world);
+        self.after_engine(now, requested, world);
     }
 
     /// Marks the copies that the node owes for an input.
@@ -434,13 +435,13 @@ impl<F: Frame> Host<F> {
         });
     }
 
-    fn after_engine(&mut self, now: u64, world: &World<F>) {
+    fn after_engine(&mut self, now: u64, requested: bool, world: &World<F>) {
         let mut timers = std::mem::take(&mut self.effects.timers);
         for request in timers.drain(..) {
             self.set_timer(request.at.as_nanos().max(now), TimerKind::Engine(request.token));
         }
         self.effects.timers = timers;
-        self.offer_room(now, world);
+        self.offer_room(now, requested, world);
         if !self.effects.links.is_empty() {
             for request in std::mem::take(&mut self.effects.links) {
                 match request {

@@ -174,7 +174,7 @@ impl<F: Frame> Host<F> {
         match self.dispatch {
             Dispatch::PerLink => {
                 self.offer(now, slot, Offer::Room, world);
-                self.offer_room(now, world);
+                self.offer_room(now, false, world);
             }
             Dispatch::Node => self.refresh(now, slot, world),
         }
@@ -286,7 +286,7 @@ impl<F: Frame> Host<F> {
             self.outbox_dry = false;
             if self.dispatch == Dispatch::PerLink {
                 self.offer(now, slot, Offer::Room, world);
-                self.offer_room(now, world);
+                self.offer_room(now, false, world);
             }
         }
         self.start_loss_timer(slot);

@@ -33,6 +33,8 @@ pub struct Transport {
     pub control: Control,
     /// The layer between the outbox and the transport.
     pub connection: Connection,
+    /// When the writers of a host's links run, with a queue for each link.
+    pub writers: Writers,
     /// The limit over all links of a host, with one order over them, TCP or QUIC, and a queue behind the
     /// connections ([`NicDiscipline`](crate::NicDiscipline)).
     pub limit: Option<LimitConfig>,
@@ -57,6 +59,20 @@ impl Transport {
     pub(crate) fn packet_overhead(&self) -> u32 {
         self.header.saturating_sub(self.ip_header)
     }
+}
+
+/// When the writers of a host's links run. It matters where links do not take turns on the uplink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writers {
+    /// All at once, on processors of their own: every link writes its urgent copies, which are short,
+    /// before others write the rest.
+    #[default]
+    AtOnce,
+    /// One after the other once a frame has been handled, as Shadow runs the threads of a process: a link
+    /// writes its urgent copies and the rest before the next one begins. What applications request still
+    /// goes as with [`AtOnce`](Self::AtOnce), since they announce the messages of a batch before they
+    /// publish it.
+    InTurn,
 }
 
 /// The control of packets and the recovery of losses.

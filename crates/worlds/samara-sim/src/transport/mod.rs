@@ -23,7 +23,7 @@ use samara_engine::Frame;
 use samara_engine::outbox::{Lane, Room};
 use samara_engine::uplink::{Load, Report, TCP_ACK_DELAY};
 
-pub use config::{Connection, Control, Framing, Transport};
+pub use config::{Connection, Control, Framing, Transport, Writers};
 pub(crate) use mconn::ConnectionStats;
 pub(crate) use socket::Load as StreamLoad;
 

@@ -18,3 +18,4 @@ mod planted;
 mod quic;
 mod refusals;
 mod rivals;
+mod writers;

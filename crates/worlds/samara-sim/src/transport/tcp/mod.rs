@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) use sender::{Sender, timestamp};
 
 use super::backlog::cut;
-use super::config::{Connection, Control, Framing, Transport};
+use super::config::{Connection, Control, Framing, Transport, Writers};
 use super::quic::IP_UDP_HEADER;
 use super::{Ack, AckNeed, Around, ReceiveHalf, Taken};
 use crate::error::{ConfigError, ensure};
@@ -31,6 +31,7 @@ impl Transport {
             handshake_round_trips: 4,
             control: Control::Tcp(TcpConfig::default()),
             connection: Connection::Direct,
+            writers: Writers::AtOnce,
             limit: None,
             dead_peer_timeout: Duration::from_secs(40),
         }
