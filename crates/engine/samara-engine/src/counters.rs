@@ -156,7 +156,7 @@ pub struct Counter {
     /// The name of its label, if it has one.
     pub label: Option<&'static str>,
     /// The meaning, without a full stop.
-    pub help: &'static str,
+    pub help: Cow<'static, str>,
     /// Whether it counts or holds the value of a moment.
     pub kind: Kind,
 }
@@ -172,8 +172,13 @@ impl Counter {
     ) {
         let help = help.trim_ascii();
         let help = help.strip_suffix('.').unwrap_or(help);
-        let counters = V::SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
-        all.extend(counters.map(|name| Self { name, label, help, kind: V::KIND }));
+        all.extend(V::SUFFIXES.iter().map(|suffix| {
+            let help = match help.split_at_checked(1).filter(|_| *suffix == "_bytes") {
+                Some((first, rest)) => Cow::Owned(format!("Bytes of {}{rest}", first.to_lowercase())),
+                None => Cow::Borrowed(help),
+            };
+            Self { name: format!("{name}{suffix}"), label, help, kind: V::KIND }
+        }));
     }
 
     /// Splits the name into its stem and its unit, if it ends with one.
@@ -192,7 +197,7 @@ impl Counter {
 /// | type | meaning |
 /// |---|---|
 /// | `u64` | a counter |
-/// | [`Tally`] | two counters: copies, and bytes under a name that ends in `_bytes` |
+/// | [`Tally`] | two counters: copies, and their bytes under a name that ends in `_bytes` |
 /// | [`Duration`] | a counter in seconds |
 /// | `usize`, `f64`, [`Gauge`] | the value of a moment |
 /// | `Option` | one that may be unknown; an unknown value is not exported |

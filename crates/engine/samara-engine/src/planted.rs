@@ -1,7 +1,7 @@
 //! Bugs that tests plant in engines, to see that a search for broken promises finds them.
 //!
 //! Without the feature `planted`, which only tests enable, no bug can be planted, and the questions
-//! cost nothing. With it, all engines of the process keep the rules until [`plant`] is called.
+//! cost nothing. With it, all engines of the process keep the rules until `plant` is called.
 
 crate::names! {
     /// A bug of an engine.

@@ -37,7 +37,7 @@ fn write(
         Kind::Counter => MetricType::Counter,
         Kind::Gauge => MetricType::Gauge,
     };
-    let mut family = encoder.encode_descriptor(&name, counter.help, unit.as_ref(), kind)?;
+    let mut family = encoder.encode_descriptor(&name, &counter.help, unit.as_ref(), kind)?;
     for (value, number) in rows {
         match counter.label.zip(value.as_deref()) {
             Some(label) => put(&mut family.encode_family(&[label])?, counter.kind, *number)?,

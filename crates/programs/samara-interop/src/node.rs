@@ -18,7 +18,6 @@ use samara_engine::PeerId as Handle;
 use samara_gossipsub::Acceptance;
 use samara_gossipsub::config::{Config, ValidatorHook, Verdict};
 use samara_gossipsub::rpc::{Message, MessageId, PartialMode, Topic};
-use samara_gossipsub::wire::Limits;
 use samara_libp2p::{Event, LinkEvent, Options};
 
 use crate::engine::{self, Profile};
@@ -390,7 +389,8 @@ struct Host {
 /// dials yet. The error is a text.
 fn build_swarm(key: Keypair, config: Config) -> Result<Swarm<Host>, String> {
     let options = Options {
-        limits: Limits::with_frame_bytes(config.max_rpc_bytes),
+        // As in the simulator.
+        lane_bytes: u64::MAX,
         report_frames: true,
         ..Options::default()
     };

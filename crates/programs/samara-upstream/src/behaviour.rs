@@ -307,7 +307,9 @@ impl<D, F> Behaviour<D, F> {
             Ok(receipt) if receipt.lost == receipt.peers => Err(PublishError::AllQueuesFull(receipt.lost)),
             Ok(receipt) => Ok(MessageId::new(receipt.id.as_bytes())),
             Err(OurPublishError::Duplicate(_)) => Err(PublishError::Duplicate),
-            Err(OurPublishError::TooLong { .. }) => Err(PublishError::MessageTooLarge),
+            Err(OurPublishError::TooLong { .. } | OurPublishError::FrameTooLong { .. }) => {
+                Err(PublishError::MessageTooLarge)
+            }
             Err(error) => panic!("no counterpart: {error}"),
         }
     }

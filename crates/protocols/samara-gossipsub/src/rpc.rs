@@ -46,9 +46,16 @@ impl Hash for MessageId {
     }
 }
 
-impl fmt::Debug for MessageId {
+impl fmt::Display for MessageId {
+    /// Writes the bytes in hexadecimal, as rust-libp2p does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -175,7 +175,7 @@ impl<A: App + WithGossipSub + Engine<Event: Send>> Hosting<A> {
         let kind = place.transport;
         let hosts = Arc::new(Hosts::new(&mut place, codec));
         let terms = Arc::clone(&hosts);
-        let mut options = Options { limits: Limits::NONE, report_frames: true, ..Options::default() };
+        let mut options = Options { limits: Some(Limits::NONE), report_frames: true, ..Options::default() };
         options.uplink = options.uplink.filter(|_| place.has_limit);
         let meters = options.meters.clone();
         let report = |_: &mut Behaviour<A, _>, event| Some(Report::Event(Instant::now(), event));

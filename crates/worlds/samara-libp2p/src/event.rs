@@ -6,12 +6,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use libp2p::{PeerId, StreamProtocol};
 use samara_engine::MessageKey;
-use samara_engine::outbox::Lost;
+use samara_engine::config::{ConfigError, check};
+#[cfg(doc)]
+use samara_engine::outbox::LaneCapacity;
+use samara_engine::outbox::{Lost, OutboxConfig};
 use samara_engine::uplink::LimitConfig;
-use samara_gossipsub::Trace;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::{Limits, WireError};
+use samara_gossipsub::{Config, Trace};
 
+use crate::handler::PREFIX_BYTES_MAX;
 use crate::transport::Meters;
 
 /// The offered protocols, in order of preference.
@@ -41,8 +45,13 @@ pub struct Options {
     /// [`transport::tcp::Transport`](crate::transport::tcp::Transport), and one to
     /// [`transport::quic::Transport`](crate::transport::quic::Transport).
     pub meters: Meters,
-    /// Hard limits of received frames.
-    pub limits: Limits,
+    /// Hard limits of received frames. `None` is for the default limits with frames of at most
+    /// [`Config::max_rpc_bytes`]. [`Behaviour::new`](crate::Behaviour::new) refuses shorter ones.
+    pub limits: Option<Limits>,
+    /// Maximum bytes owed to one peer on each lane whose [capacity](LaneCapacity::bytes) in
+    /// [`Config::sending`] is not limited in bytes. A frame of [`Config::max_rpc_bytes`] always fits into
+    /// an empty lane.
+    pub lane_bytes: u64,
     /// Maximum number of bytes of frames that have begun and not ended, over all peers. Beyond it,
     /// the peer with the oldest one loses its stream.
     pub unfinished_bytes: usize,
@@ -55,18 +64,44 @@ pub struct Options {
 impl Default for Options {
     /// Returns all protocols, and 64 KiB in flight on each link: some milliseconds at a gigabit,
     /// and four columns of 16 KiB. The limit over all links is on, and there is no meter until a
-    /// transport registers one. Unfinished frames take at most 64 MiB.
+    /// transport registers one. Each lane owes at most 16 MiB to a peer: four lanes owe 64 MiB, and copies
+    /// of one message share its bytes. Unfinished frames take at most 64 MiB.
     fn default() -> Self {
         Self {
             protocols: PROTOCOLS.into(),
             in_flight_bytes: 64 << 10,
             uplink: Some(LimitConfig::default()),
             meters: Meters::new(),
-            limits: Limits::default(),
+            limits: None,
+            lane_bytes: 16 << 20,
             unfinished_bytes: 64 << 20,
             report_sent: false,
             report_frames: false,
         }
+    }
+}
+
+impl Options {
+    /// Returns the limits of received frames at a node with this configuration.
+    pub fn limits_with(&self, config: &Config) -> Limits {
+        self.limits.clone().unwrap_or_else(|| Limits::with_frame_bytes(config.max_rpc_bytes))
+    }
+
+    /// Checks what must agree with the configuration of the engine.
+    pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        let (found, least) = (self.limits_with(config).frame_bytes, config.max_rpc_bytes);
+        let expected = format!("at least max_rpc_bytes = {least}; None follows it");
+        check(found >= least, "options.limits.frame_bytes", found, expected)
+    }
+
+    /// Returns the configuration of the outbox, with [`lane_bytes`](Self::lane_bytes).
+    pub(crate) fn outbox_config(&self, config: &Config) -> OutboxConfig {
+        let mut outbox = config.outbox_config();
+        let longest = (config.max_rpc_bytes + PREFIX_BYTES_MAX) as u64;
+        for lane in outbox.lanes.iter_mut().filter(|lane| lane.capacity.bytes == u64::MAX) {
+            lane.capacity.bytes = self.lane_bytes.max(longest);
+        }
+        outbox
     }
 }
 

@@ -35,7 +35,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// before it is read into.
 const FIRST_CHUNK_BYTES: usize = 8 << 10;
 /// Maximum number of bytes of the length prefix of a frame.
-const PREFIX_BYTES_MAX: usize = 10;
+pub(crate) const PREFIX_BYTES_MAX: usize = 10;
 
 /// Maximum number of streams of a peer that are read on one connection: the newest one, and the one
 /// before, which may still have frames to read.

@@ -1,7 +1,7 @@
 //! Settings: the fields of a configuration that a file can set, over the values of a preset.
 //!
 //! [`settings!`](crate::settings!) declares a configuration with the keys of its fields. Behind the
-//! feature `config`, [`Overlay`] reads these keys from a file: each replaces the value of the preset.
+//! feature `config`, `Overlay` reads these keys from a file: each replaces the value of the preset.
 
 #[cfg(feature = "config")]
 mod overlay;

@@ -56,7 +56,7 @@ pub fn estimate(shape: Shape, workload: &Workload) -> Estimate {
         shape,
         seconds: (units * copies + below_first) * round,
         rate: link_bytes_per_s / copies.max(f64::MIN_POSITIVE),
-        rate_max: formula::rate_max(members as u64, senders as u64, link_bytes_per_s),
+        rate_max: formula::rate_max(members as u64, senders as u64, link_bytes_per_s, link_bytes_per_s),
     }
 }
 

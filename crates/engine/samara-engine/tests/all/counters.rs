@@ -38,7 +38,9 @@ fn declarations_and_rows_agree() {
     let expected =
         ["steps", "frames", "frames_bytes", "waiting_bytes", "peers", "delay_seconds", "owed", "owed_bytes"];
     assert_eq!(names, expected);
-    assert_eq!((declared[0].help, declared[0].label), ("Steps that were taken", None));
+    assert_eq!((&*declared[0].help, declared[0].label), ("Steps that were taken", None));
+    assert_eq!((&*declared[1].help, &*declared[2].help), ("Frames by side", "Bytes of frames by side"));
+    assert_eq!(declared[7].help, "Bytes of copies that are owed");
     assert_eq!((declared[1].label, declared[1].kind), (Some("side"), Kind::Counter));
     assert_eq!((declared[7].kind, declared[7].unit()), (Kind::Gauge, ("owed", Some("bytes"))));
 

@@ -40,7 +40,8 @@ pub use spread::{Announce, AskedAnnouncers, Pull, Spread};
 
 samara_engine::settings! {
     /// The configuration of a GossipSub node. Start from a preset: [`Config::spec`],
-    /// [`Config::ethereum`] or [`Config::go_libp2p_pubsub`].
+    /// [`Config::ethereum`] or [`Config::go_libp2p_pubsub`]. The documentation of the first has the value
+    /// of each field; those of the others list what differs.
     #[derive(Clone, Debug)]
     pub struct Config {
         /// The protocol version that all nodes speak. Real nodes offer all versions that they support, or

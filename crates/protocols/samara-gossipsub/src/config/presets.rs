@@ -62,6 +62,14 @@ impl Config {
     /// turned on. Where the specifications give no values for scoring, the defaults of rust-libp2p
     /// apply. Messages carry their author but no signature, since cryptography comes from outside:
     /// see [`Authenticity::strict`] for real networks.
+    ///
+    /// Peers have a score, but topics do not: [`Config::topic_score`] is `None`, and a rejected message
+    /// costs its sender nothing. `topic_score: Some(TopicScoreParams::default())` scores all topics with
+    /// rust-libp2p's values.
+    ///
+    /// # Values
+    ///
+    #[doc = include_str!("spec.md")]
     pub fn spec() -> Self {
         Self {
             version: Version::default(),

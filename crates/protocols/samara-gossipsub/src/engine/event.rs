@@ -57,11 +57,20 @@ pub struct Receipt {
     pub key: MessageKey,
     /// The topic that the message names.
     pub topic: Topic,
-    /// Number of peers to which the message is owed. 0 means that no subscriber is known; the
-    /// message is cached and announced in gossip to peers that subscribe within the gossip window.
+    /// Number of peers that the message is for. 0 means that no subscriber is known; the message is
+    /// cached, and announced to peers that subscribe within the gossip window if the node has joined the
+    /// topic and [`Config::gossip_to_pruned`](crate::Config::gossip_to_pruned) is set.
     pub peers: usize,
-    /// Number of copies that did not fit into queues.
+    /// Number of these peers whose copy did not fit into their queue, or was dropped for another message
+    /// of the batch.
     pub lost: usize,
+}
+
+impl Receipt {
+    /// Returns the number of peers to which a copy is owed.
+    pub fn owed(&self) -> usize {
+        self.peers - self.lost
+    }
 }
 
 /// The result of publishing a batch.
@@ -85,7 +94,7 @@ impl BatchReceipt {
 
     /// Returns the total number of copies that are owed.
     pub fn copies(&self) -> usize {
-        self.published().map(|receipt| receipt.peers - receipt.lost).sum()
+        self.published().map(Receipt::owed).sum()
     }
 }
 
@@ -93,16 +102,30 @@ impl BatchReceipt {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
     /// A message with this id was published or received before.
-    #[error("message {0:?} was already published or received")]
+    #[error("message {0} was already published or received")]
     Duplicate(MessageId),
     /// The payload is longer than the topic allows.
-    #[error("the payload of {found} bytes exceeds the limit of {allowed} bytes on topic {topic:?}")]
+    #[error("the payload of {found} bytes exceeds the limit of {allowed} bytes on topic {topic}")]
     TooLong {
         /// The topic of the message.
         topic: Topic,
         /// Length of the payload in bytes.
         found: usize,
         /// Maximum length of a payload in bytes.
+        allowed: usize,
+    },
+    /// The payload may have this length, but the frame with author, signature and topic would be longer
+    /// than [`Config::max_rpc_bytes`](crate::Config::max_rpc_bytes): peers would drop it.
+    #[error(
+        "the frame of the message on topic {topic} has {found} bytes, and max_rpc_bytes allows {allowed}: \
+         raise it, or lower max_message_bytes"
+    )]
+    FrameTooLong {
+        /// The topic of the message.
+        topic: Topic,
+        /// Length of the frame in bytes.
+        found: usize,
+        /// Maximum length of a frame in bytes.
         allowed: usize,
     },
     /// The message has no topic.

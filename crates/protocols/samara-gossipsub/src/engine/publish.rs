@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use samara_engine::outbox::{Owe, Schedule};
-use samara_engine::{MessageKey, NodeRng, PeerId};
+use samara_engine::{Frame, MessageKey, NodeRng, PeerId};
 use smallvec::SmallVec;
 
 use super::gossip::Incoming;
@@ -29,6 +29,7 @@ struct Prepared {
     id: MessageId,
     topic: TopicIdx,
     message: Arc<Message>,
+    frame: RpcFrame,
     /// The message that the application sees.
     read: Arc<Message>,
     peers: Vec<PeerId>,
@@ -174,12 +175,13 @@ impl GossipSub {
         }
         let batch = prepared.iter_mut().filter(|own| !own.peers.is_empty()).map(|own| Owe {
             message: own.key,
-            frame: RpcFrame::message(&own.message),
+            frame: own.frame.clone(),
             peers: std::mem::take(&mut own.peers),
             deadline,
         });
         let (outbox, rng) = cx.outbox_and_rng();
-        outbox.owe_batch(now, self.lanes.publish, batch, schedule, rng, &mut self.lost);
+        let taken = outbox.owe_batch(now, self.lanes.publish, batch, schedule, rng, &mut self.lost);
+        self.metrics.published_copies += taken as u64;
     }
 
     fn prepare(&mut self, message: Arc<Message>, cx: &mut Cx<'_>) -> Result<Prepared, PublishError> {
@@ -195,6 +197,11 @@ impl GossipSub {
         // Other nodes would drop the message and lower the score of this node.
         let policy = config.authenticity.policy;
         policy.check_fields(&message).map_err(|error| PublishError::Signature(error.to_string()))?;
+        let frame = RpcFrame::message(&message);
+        let (found, allowed) = (frame.encoded_len(), config.max_rpc_bytes);
+        if found > allowed {
+            return Err(PublishError::FrameTooLong { topic: name, found, allowed });
+        }
         let now = cx.now();
         let id = config.message_id_of(&name).id(&read);
         let (key, is_new) = self.seen.observe(now, &id);
@@ -212,8 +219,7 @@ impl GossipSub {
         let peers = std::mem::take(&mut split.push);
         self.metrics.messages_published += 1;
         self.metrics.messages_published_to_nobody += u64::from(peers.is_empty());
-        self.metrics.published_copies += peers.len() as u64;
-        Ok(Prepared { key, id, topic, message, read, peers, split })
+        Ok(Prepared { key, id, topic, message, frame, read, peers, split })
     }
 
     /// Returns the peers to which a message of this node goes.

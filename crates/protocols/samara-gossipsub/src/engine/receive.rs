@@ -300,14 +300,14 @@ impl GossipSub {
         let peers = std::mem::take(&mut split.push);
         if !peers.is_empty() {
             self.send_waiting_gossip_to(&peers, cx);
-            self.metrics.forwarded_copies += peers.len() as u64;
             let frame = frame.unwrap_or_else(|| RpcFrame::message(&message));
             let deadline = deadline(now, self.config.forward_deadline);
             let owe = Owe { message: key, frame, peers, deadline };
             let schedule = &self.config.schedule_forward;
             self.weigh(&owe.peers, schedule, cx);
             let (outbox, rng) = cx.outbox_and_rng();
-            outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
+            let taken = outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
+            self.metrics.forwarded_copies += taken as u64;
             outbox.note_has(now, from, key);
             for refusal in self.unwanted.refusals(&id) {
                 outbox.note_has(now, refusal.peer, key);

@@ -146,6 +146,8 @@ fn copies_that_do_not_fit_are_counted_in_the_receipt() {
     let lost: usize = receipt.published().map(|one| one.lost).sum();
     assert_eq!(lost, 8 * 5);
     assert_eq!(receipt.copies(), 32 * 5);
+    assert!(receipt.published().all(|one| one.peers == 5 && one.owed() == 5 - one.lost));
+    assert_eq!(node.engine.metrics().published_copies, 32 * 5);
     assert_eq!(node.sent().messages().len(), 32 * 5);
 }
 

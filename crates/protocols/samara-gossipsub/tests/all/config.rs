@@ -232,3 +232,17 @@ fn heartbeats_of_different_nodes_have_different_phases() {
     assert!(phases.len() > 10, "{phases:?}");
     assert!(phases.iter().all(|at| at.as_secs_f64() <= 1.11));
 }
+
+/// `SAMARA_UPDATE_DOCS=1 cargo test -p samara-gossipsub --all-features --test all spec` writes the page.
+#[test]
+fn the_documentation_has_the_values_of_spec() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/spec.md");
+    let spec = format!("{:#?}", Config::spec());
+    let spec = spec.replace(&u64::MAX.to_string(), "MAX");
+    let new = format!("```text\n{spec}\n```\n");
+    if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
+        std::fs::write(path, &new).expect("src/config/spec.md can be written");
+    }
+    let old = std::fs::read_to_string(path).expect("src/config/spec.md");
+    assert!(old == new, "src/config/spec.md is not current: SAMARA_UPDATE_DOCS=1 writes it");
+}

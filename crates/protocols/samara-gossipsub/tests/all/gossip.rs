@@ -339,3 +339,24 @@ fn gossip_drawn_from_all_subscribers_leaves_out_the_mesh() {
     // Six of twelve peers are in the mesh, so that three of six draws count on average.
     assert!((40..80).contains(&announced), "{announced}");
 }
+
+/// What the guide "from libp2p-gossipsub" says of a message before its peers.
+#[test]
+fn later_peers_learn_of_messages_of_the_last_heartbeats() {
+    for (is_joined, gossip_to_pruned, late, expected) in
+        [(true, true, 2, 1), (true, true, 3, 0), (true, false, 2, 0), (false, true, 0, 0)]
+    {
+        let mut node = Node::new(Config { gossip_to_pruned, flood_publish: true, ..plain() });
+        if is_joined {
+            node.subscribe("t");
+        }
+        let receipt = node.publish("t", 10);
+        assert_eq!(receipt.peers, 0);
+        (0..late).for_each(|_| node.heartbeat());
+        node.join_peer("t", false);
+        let ihaves = node.sent_at_heartbeat().ihaves();
+        let case = (is_joined, gossip_to_pruned, late);
+        assert_eq!(ihaves.len(), expected, "{case:?}");
+        assert!(ihaves.iter().all(|(_, ihave)| ihave.ids == [receipt.id.clone()]));
+    }
+}

@@ -6,7 +6,7 @@ use crate::common::*;
 use samara_gossipsub::Sizes;
 use samara_gossipsub::config::SubscriptionFilter;
 use samara_gossipsub::rpc::Rpc;
-use samara_gossipsub::{Config, Event, Ignored};
+use samara_gossipsub::{Config, Event, Ignored, PublishError};
 
 fn names(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("topic-{number}")).collect()
@@ -141,6 +141,29 @@ fn frames_beyond_the_limit_are_ignored() {
     node.rpc(peers[0], publish((0..3).map(|number| message("t", number, 90))));
     assert_eq!(node.ignored(Ignored::RpcTooLong), 1);
     assert!(node.delivered().is_empty());
+}
+
+#[test]
+fn forwarded_copies_that_do_not_fit_are_not_counted() {
+    let mut config = plain();
+    config.sending.forward.copies = 1;
+    let (mut node, peers) = Node::on_topic(config, "t", 3, 0);
+    node.rpc(peers[0], publish((0..4).map(|number| message("t", number, 10))));
+    let metrics = node.engine.metrics();
+    assert_eq!((metrics.forwarded_copies, metrics.queue_drops.total()), (2, 6));
+    assert_eq!(node.sent().messages().len(), 2);
+}
+
+/// Peers would drop the frame, and nobody would learn of it.
+#[test]
+fn messages_whose_frame_is_too_long_are_not_published() {
+    let config = Config { max_message_bytes: 199, max_rpc_bytes: 200, max_control_bytes: 200, ..plain() };
+    let (mut node, _) = Node::on_topic(config, "t", 3, 0);
+    let topic = samara_gossipsub::rpc::Topic::new("t");
+    let error = node.with(|engine, cx| engine.publish(&topic, vec![0; 199].into(), cx)).unwrap_err();
+    assert!(matches!(error, PublishError::FrameTooLong { found: 201.., allowed: 200, .. }), "{error:?}");
+    assert!(error.to_string().contains("max_rpc_bytes allows 200: raise it"), "{error}");
+    assert!(node.with(|engine, cx| engine.publish(&topic, vec![0; 100].into(), cx)).is_ok());
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Gossip for samara_libp2p::Behaviour {
         if order != Order::PerLink {
             config.sending.dispatch = Dispatch::Node;
         }
-        let mut options = Options { meters: meters.clone(), ..Options::default() };
+        let mut options = Options { meters: meters.clone(), lane_bytes: u64::MAX, ..Options::default() };
         if order == Order::Node {
             options.uplink = None;
         }

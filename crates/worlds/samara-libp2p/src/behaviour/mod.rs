@@ -107,6 +107,9 @@ impl Behaviour {
     /// Creates a behaviour for the identity of this key pair, which signs messages if the
     /// configuration requires it.
     ///
+    /// # Errors
+    /// A value of the configuration is out of range, or the options do not agree with it.
+    ///
     /// # Panics
     /// If the operating system provides no random numbers.
     pub fn new(keypair: &Keypair, mut config: Config, options: Options) -> Result<Self, ConfigError> {
@@ -114,7 +117,8 @@ impl Behaviour {
             config.authenticity.signer.get_or_insert_with(|| Hook(Arc::new(KeySigner::new(keypair))));
             config.authenticity.verifier.get_or_insert_with(|| Hook(Arc::new(KeyVerifier)));
         }
-        let outbox = Outbox::new(config.outbox_config());
+        options.check(&config)?;
+        let outbox = Outbox::new(options.outbox_config(&config));
         let own = Libp2pTerms.identity(&keypair.public().to_peer_id());
         let engine = GossipSub::new(config, own)?;
         let rng =
@@ -142,7 +146,7 @@ impl Behaviour {
     /// Publishes one message. A topic without known subscribers is no error: [`Receipt::peers`] is 0.
     ///
     /// # Errors
-    /// The message is not new, is too long, or cannot be signed or transformed.
+    /// The message is not new, it or its frame is too long, or it cannot be signed or transformed.
     pub fn publish(
         &mut self,
         topic: impl Borrow<Topic>,
@@ -337,13 +341,18 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
         options: Options,
         report: fn(&mut Self, A::Event) -> Option<T>,
     ) -> Self {
-        driver.with(|engine, cx| engine.with_gossipsub(cx, |engine, _| engine.greet_streams()));
+        let limits = driver.with(|engine, cx| {
+            engine.with_gossipsub(cx, |engine, _| {
+                engine.greet_streams();
+                options.limits_with(engine.config())
+            })
+        });
         let dispatch = driver.outbox().config().dispatch;
         Self {
             driver,
             terms,
             report,
-            limits: Arc::new(options.limits.clone()),
+            limits: Arc::new(limits),
             unfinished: Memory::new(options.unfinished_bytes),
             uplink: options.uplink.filter(|_| dispatch == Dispatch::Node).map(Uplink::new),
             has_warned: false,

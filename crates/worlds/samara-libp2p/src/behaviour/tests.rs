@@ -1,5 +1,9 @@
 use libp2p::swarm::{ConnectionId, FromSwarm, ListenError, ListenFailure, NetworkBehaviour};
 
+use samara_gossipsub::config::{Authenticity, ValidatorHook};
+use samara_gossipsub::message_id::MessageIdFn;
+use samara_gossipsub::rpc::{Message, Rpc, SubOpts};
+
 use super::*;
 use crate::handler::FromHandler;
 
@@ -88,5 +92,100 @@ fn connections_rejected_by_other_behaviours_leave_no_state() {
             peer_id: Some(peer),
         }));
         assert!(behaviour.peers.is_empty());
+    }
+}
+
+/// Returns a behaviour on the topic "t" with a peer that has joined it and reads nothing.
+fn with_silent_peer(config: Config, options: Options) -> (Behaviour, PeerId) {
+    let mut behaviour = Behaviour::new(&Keypair::generate_ed25519(), config, options).unwrap();
+    behaviour.subscribe(&Topic::new("t")).unwrap();
+    let (peer, address) = (PeerId::random(), "/ip4/127.0.0.1/tcp/1".parse::<Multiaddr>().unwrap());
+    let id = ConnectionId::new_unchecked(0);
+    behaviour.handle_established_inbound_connection(id, peer, &address, &address).unwrap();
+    behaviour.on_connection_handler_event(peer, id, FromHandler::Opened(1, crate::PROTOCOLS[0].clone()));
+    let joins = SubOpts {
+        subscribe: true,
+        topic: Topic::new("t"),
+        partial: Default::default(),
+        unknown: Default::default(),
+    };
+    let frame = RpcFrame::new(Rpc { subscriptions: vec![joins], ..Rpc::default() });
+    behaviour.on_connection_handler_event(peer, id, FromHandler::Frame(frame, true));
+    (behaviour, peer)
+}
+
+/// Returns the copies and bytes that wait in the lane of own messages.
+fn published(behaviour: &mut Behaviour) -> samara_engine::outbox::Tally {
+    let lanes = behaviour.counters();
+    let lane = lanes.0.iter().find(|(name, _)| *name == "publish").expect("a lane");
+    *lane.1.pending
+}
+
+/// Otherwise, one peer that does not read could make a node keep 5,000 messages of a mebibyte.
+#[test]
+fn a_peer_that_reads_nothing_is_owed_at_most_16_mib_on_a_lane() {
+    let (mut behaviour, peer) = with_silent_peer(Config::spec(), Options::default());
+    let receipts: Vec<Receipt> =
+        (0..40).map(|number| behaviour.publish(Topic::new("t"), vec![number; 1 << 20]).unwrap()).collect();
+    let waiting = published(&mut behaviour);
+    assert!((15 << 20..=16 << 20).contains(&waiting.bytes), "{waiting:?}");
+    // One frame is in flight.
+    let owed: usize = receipts.iter().map(Receipt::owed).sum();
+    assert_eq!((owed, behaviour.pending()), (16, 15));
+    assert_eq!(behaviour.owed_by_peer(), BTreeMap::from([(peer, 16)]));
+    assert!(receipts.iter().all(|receipt| receipt.peers == 1 && receipt.lost + receipt.owed() == 1));
+    assert_eq!(behaviour.engine().metrics().published_copies, 16);
+    let lost = |action: &ToSwarm<Event, ToHandler>| matches!(action, ToSwarm::GenerateEvent(Event::Lost(lost)) if Some(lost.peer) == behaviour.handle(&peer));
+    assert_eq!(behaviour.actions.iter().filter(|action| lost(action)).count(), 24);
+}
+
+#[test]
+fn the_bound_of_a_lane_follows_the_configuration() {
+    let bytes_of = |behaviour: &mut Behaviour| {
+        let lanes = &behaviour.driver.outbox().config().lanes;
+        lanes.iter().map(|lane| lane.capacity.bytes).collect::<Vec<_>>()
+    };
+    let new = |config: &Config, options| {
+        Behaviour::new(&Keypair::generate_ed25519(), config.clone(), options).unwrap()
+    };
+    let mut config = Config::spec();
+    assert_eq!(bytes_of(&mut new(&config, Options::default())), [16 << 20; 4]);
+    let more = Options { lane_bytes: 1 << 30, ..Options::default() };
+    assert_eq!(bytes_of(&mut new(&config, more)), [1 << 30; 4]);
+    // The longest message always fits.
+    (config.max_message_bytes, config.max_rpc_bytes) = (32 << 20, (32 << 20) + 1024);
+    assert!(bytes_of(&mut new(&config, Options::default())).iter().all(|bytes| *bytes > (32 << 20) + 1024));
+    config.sending.forward.bytes = 48 << 20;
+    assert_eq!(bytes_of(&mut new(&config, Options::default()))[2], 48 << 20);
+}
+
+#[test]
+fn limits_below_the_longest_frame_are_refused() {
+    let limits = Some(Limits::with_frame_bytes(1 << 20));
+    let options = Options { limits, ..Options::default() };
+    let error = Behaviour::new(&Keypair::generate_ed25519(), Config::spec(), options).unwrap_err();
+    let expected = "options.limits.frame_bytes: found 1048576, expected at least max_rpc_bytes = 1049600; \
+                    None follows it";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// What the guide "from libp2p-gossipsub" says of `MessageAcceptance` and of scores.
+#[test]
+fn rejected_messages_cost_score_once_topics_are_scored() {
+    for (topic_score, expected) in [(None, 0.0), (Some(TopicScoreParams::default()), -0.5)] {
+        let config = Config {
+            authenticity: Authenticity::anonymous(),
+            message_id: MessageIdFn::Sha256Data { len: 20 },
+            validator: Some(ValidatorHook::deferred()),
+            topic_score,
+            ..Config::spec()
+        };
+        let id_of = config.message_id.clone();
+        let (mut behaviour, peer) = with_silent_peer(config, Options::default());
+        let message = Arc::new(Message::new(Topic::new("t"), vec![1].into()));
+        let frame = FromHandler::Frame(RpcFrame::message(&message), false);
+        behaviour.on_connection_handler_event(peer, ConnectionId::new_unchecked(0), frame);
+        assert!(behaviour.report_validation(&id_of.id(&message), Acceptance::Reject));
+        assert_eq!(behaviour.peer_score(&peer), Some(expected));
     }
 }

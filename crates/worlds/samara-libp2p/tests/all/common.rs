@@ -11,7 +11,6 @@ use samara_engine::outbox::Schedule;
 use samara_gossipsub::config::{Authenticity, LaneCapacity};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::{MessageId, Topic};
-use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Config, Metrics};
 use samara_libp2p::{Behaviour, KeyVerifier, Options};
 use tokio::sync::{mpsc, oneshot};
@@ -289,7 +288,7 @@ pub(crate) fn anonymous() -> Config {
 }
 
 pub(crate) fn options() -> Options {
-    Options { limits: Limits::with_frame_bytes((4 << 20) + 4096), report_sent: true, ..Options::default() }
+    Options { lane_bytes: u64::MAX, report_sent: true, ..Options::default() }
 }
 
 /// Returns the configuration of a node that runs rust-libp2p's gossipsub.

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use samara_engine::outbox::{Dispatch, Schedule};
+use samara_gossipsub::Config;
+use samara_gossipsub::config::Authenticity;
+use samara_libp2p::{KeyVerifier, Options};
 use tokio::time::timeout;
 
 use crate::common::*;
@@ -128,4 +131,30 @@ async fn a_mixed_mesh_of_twenty_delivers_a_thousand_messages() {
         });
     }
     everything_arrives(nodes, 1000).await;
+}
+
+/// The options follow the two sizes of the configuration.
+#[tokio::test]
+async fn the_longest_message_arrives_with_default_options() {
+    let spec = Config {
+        authenticity: Authenticity::strict(KeyVerifier),
+        report_subscriptions: true,
+        deliver_own: false,
+        ..Config::spec()
+    };
+    let longest = 20 << 20;
+    let raised = Config { max_message_bytes: longest, max_rpc_bytes: longest + 1024, ..spec.clone() };
+    for config in [spec, raised] {
+        let data = vec![7; config.max_message_bytes];
+        let mut our = ours(config.clone(), Options::default()).await;
+        let mut other = ours(config, Options::default()).await;
+        meet(&mut our, &mut other, "t", Dial::Ours).await;
+        our.publish("t", &data);
+        let arrived = other.next("the message or an error", |observed| match observed {
+            Observed::Message(_, data) => Some(Ok(data.len())),
+            Observed::Malformed(peer) => Some(Err(*peer)),
+            _ => None,
+        });
+        assert_eq!(arrived.await, Ok(data.len()));
+    }
 }

@@ -172,6 +172,37 @@ async fn counters_appear_in_a_registry() {
     for name in ["samara_swarm_peers 1", "samara_frames_down_total", "samara_outbox_owed"] {
         assert!(text.contains(name), "{name} in {text}");
     }
+
+    // Each has a row in the guide, with the same kind and meaning.
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/guides/node.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let field = |kind: &'static str| {
+        text.lines().filter_map(move |line| line.strip_prefix(kind)).filter_map(|line| line.split_once(' '))
+    };
+    let kinds: Vec<(&str, &str)> = field("# TYPE ").collect();
+    assert!(kinds.len() > 80, "{}", kinds.len());
+    for ((name, kind), (_, help)) in kinds.into_iter().zip(field("# HELP ")) {
+        let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let has = |row: &&str| {
+            row.starts_with(&format!("| `{name}"))
+                && row.ends_with(&format!("` | {kind} | {} |", help.trim_end_matches('.')))
+        };
+        assert!(
+            guide.lines().any(|row| has(&row)),
+            "docs/guides/node.md has no row of {name}, {kind}, {help}"
+        );
+    }
+}
+
+#[test]
+fn ids_and_topics_are_printed_as_in_libp2p() {
+    for bytes in [&b"\x00\xffid"[..], b"1234", b""] {
+        let ours = samara_libp2p::MessageId::new(bytes);
+        assert_eq!(ours.to_string(), other::MessageId::new(bytes).to_string());
+    }
+    let topic = Topic::new("a topic");
+    assert_eq!(topic.to_string(), other::IdentTopic::new("a topic").to_string());
+    assert_eq!(format!("{topic:>9}"), "  a topic");
 }
 
 /// Returns the lines of a program that are neither imports nor comments nor empty.
@@ -180,23 +211,27 @@ fn statements(source: &str) -> Vec<&str> {
     lines.filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with("use ")).collect()
 }
 
+/// The guide says so.
 #[test]
-fn the_two_chats_differ_in_fewer_than_ten_lines() {
+fn eleven_lines_of_the_chat_become_nine() {
     let [theirs, ours] =
-        [include_str!("../../examples/chat_libp2p.rs"), include_str!("../../examples/chat.rs")];
-    let theirs = statements(theirs);
-    let changed: Vec<&str> = statements(ours).into_iter().filter(|line| !theirs.contains(line)).collect();
-    assert!(changed.len() < 10, "{} lines: {changed:#?}", changed.len());
+        [include_str!("../../examples/chat_libp2p.rs"), include_str!("../../examples/chat.rs")]
+            .map(statements);
+    let only_in = |one: &[&'static str], other: &[&str]| -> Vec<&str> {
+        one.iter().copied().filter(|line| !other.contains(line)).collect()
+    };
+    let (old, new) = (only_in(&theirs, &ours), only_in(&ours, &theirs));
+    assert_eq!((old.len(), new.len()), (11, 9), "{old:#?} {new:#?}");
 }
 
-/// A running chat.
-struct Chat {
+/// A running example.
+struct Example {
     lines: Lines<BufReader<ChildStdout>>,
     input: ChildStdin,
     _process: Child,
 }
 
-impl Chat {
+impl Example {
     /// Starts the example of this name. `cargo test` builds it beside this test, unless `--test` selects
     /// tests only.
     fn start(name: &str, address: Option<&str>) -> Self {
@@ -208,7 +243,7 @@ impl Chat {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("cargo build -p samara-libp2p --examples builds the chat");
+            .expect("cargo build -p samara-libp2p --examples builds it");
         let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         Self { lines, input: process.stdin.take().expect("a pipe"), _process: process }
     }
@@ -220,21 +255,30 @@ impl Chat {
                     return line;
                 }
             }
-            panic!("the chat ended before {part:?}");
+            panic!("the example ended before {part:?}");
         };
         timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no line with {part:?}"))
     }
 
     async fn say(&mut self, line: &str) {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("the chat runs");
+        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("the example runs");
     }
 }
 
 #[tokio::test]
+async fn the_example_disconnects_a_peer_that_stops_reading() {
+    let mut example = Example::start("slow_peers", None);
+    let slow = example.line_with("is too slow").await;
+    // 8 MiB wait, and one message is in flight.
+    assert!(slow.ends_with(": 20 copies lost, 8 owed"), "{slow}");
+    example.line_with("disconnected").await;
+}
+
+#[tokio::test]
 async fn the_two_chats_understand_each_other() {
-    let mut theirs = Chat::start("chat_libp2p", None);
+    let mut theirs = Example::start("chat_libp2p", None);
     let address = theirs.line_with("/ip4/").await;
-    let mut ours = Chat::start("chat", Some(address.trim_matches(['(', ')'])));
+    let mut ours = Example::start("chat", Some(address.trim_matches(['(', ')'])));
     ours.line_with("joined").await;
     theirs.line_with("joined").await;
     ours.say("hello from here").await;

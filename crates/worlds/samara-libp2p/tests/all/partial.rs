@@ -6,9 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use samara_gossipsub::partial::{Content, EqualParts, Exchange, FormatHook, PartialConfig};
 use samara_gossipsub::rpc::{PartialMode, Topic};
-use samara_gossipsub::wire::Limits;
 use samara_gossipsub::{Acceptance, Config};
-use samara_libp2p::Options;
 
 use crate::common::*;
 
@@ -72,9 +70,9 @@ async fn bodies_are_split() {
         [(16 << 10, 48 << 10, 64 << 10), (160 << 10, 320 << 10, 512 << 10)]
     {
         let config = config(part_bytes, body_bytes_max);
-        let limits = Limits::with_frame_bytes(frame_bytes_max);
-        let mut sender = ours(config.clone(), options()).await;
-        let mut receiver = ours(config, Options { limits, ..options() }).await;
+        let short = Config { max_message_bytes: 1024, max_rpc_bytes: frame_bytes_max, ..config.clone() };
+        let mut sender = ours(config, options()).await;
+        let mut receiver = ours(short, options()).await;
         meet(&mut sender, &mut receiver, "t", Dial::Ours).await;
         provide(&receiver, group(1), 0..0, part_bytes).await;
         provide(&sender, group(1), 0..PARTS, part_bytes).await;

@@ -118,7 +118,7 @@ impl Raw {
 }
 
 async fn read(mut stream: Stream, received: Arc<Mutex<Vec<Rpc>>>) {
-    let limits = options().limits;
+    let limits = options().limits_with(&signed());
     let (mut decoder, mut chunk) = (FrameDecoder::new(limits.frame_bytes), vec![0; 1 << 16]);
     while let Ok(count) = stream.read(&mut chunk).await
         && count > 0
