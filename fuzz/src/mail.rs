@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use samara_mail::{Added, Inbox, MessageId, Part, split};
+use samara_mail::{Added, Inbox, MessageId, Naming, Part, split};
 
 /// Payloads of 64 bytes, after decryption.
 const PART_BYTES: usize = 41;
@@ -15,18 +15,25 @@ pub fn parts(data: &[u8]) {
     for plain in data.chunks(PLAIN_BYTES) {
         let Ok(part) = Part::read(plain) else { continue };
         assert_eq!(part.write(plain.len() - (PLAIN_BYTES - PART_BYTES)), plain);
+        let naming = part.naming;
         if let Added::Complete(message) = inbox.add(part) {
-            assert!(done.insert(message.id), "message {} came twice", message.id);
+            assert!(done.insert((naming, message.id)), "message {} came twice", message.id);
         }
     }
     for unfinished in inbox.unfinished() {
-        assert!(!unfinished.missing.is_empty() && !done.contains(&unfinished.id));
+        let name = (unfinished.naming, unfinished.id);
+        assert!(!unfinished.missing.is_empty() && !done.contains(&name));
     }
 }
 
-/// A message of three parts, in another order and with one of them twice.
+/// Messages of three parts with names of both kinds, in another order and with one of them twice.
 pub fn parts_seeds() -> Vec<Vec<u8>> {
-    let parts = split(MessageId([3; 16]), &[5; 2 * PART_BYTES + 7], PART_BYTES);
-    let order = [2, 0, 0, 1].into_iter().filter_map(|at: usize| parts.get(at));
-    vec![order.flat_map(|part| part.write(PART_BYTES)).collect()]
+    let contents = [5; 2 * PART_BYTES + 7];
+    let seed = |(naming, id)| {
+        let parts = split(naming, id, &contents, PART_BYTES);
+        let order = [2, 0, 0, 1].into_iter().filter_map(|at: usize| parts.get(at));
+        order.flat_map(|part| part.write(PART_BYTES)).collect()
+    };
+    let names = [(Naming::Random, MessageId([3; 16])), (Naming::Contents, MessageId::of(&contents))];
+    names.into_iter().map(seed).collect()
 }

@@ -11,8 +11,9 @@ use samara_mix::{Config, Group, Plan, Sealed, SenderId, Transfer};
 use samara_net::mix::GatewayOptions;
 use samara_net::mix::fuzzing::{Announced, Board, Rules, Tally};
 use samara_net::mix::proto::{
-    Ack, KeptRequest, KeptRound, KeptRounds, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart,
-    ResultRequest, SealedSlot, SubmitReply, SubmitRequest,
+    Ack, KeptRequest, KeptRound, KeptRounds, LinkRequest, OpenRound, OpenRounds, OutSlot, RegisterReply,
+    RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply, SubmitRequest, WithdrawReply,
+    WithdrawRequest,
 };
 use tokio::sync::watch;
 
@@ -25,7 +26,7 @@ pub(crate) fn services(data: &[u8]) {
         assert_eq!(M::decode(&written[..]), Ok(message));
     }
     let [kind, bytes @ ..] = data else { return };
-    match kind % 11 {
+    match kind % 13 {
         0 => check::<Ack>(bytes),
         1 => check::<LinkRequest>(bytes),
         2 => check::<RegisterRequest>(bytes),
@@ -36,7 +37,9 @@ pub(crate) fn services(data: &[u8]) {
         7 => check::<ResultRequest>(bytes),
         8 => check::<ResultPart>(bytes),
         9 => check::<KeptRequest>(bytes),
-        _ => check::<KeptRounds>(bytes),
+        10 => check::<KeptRounds>(bytes),
+        11 => check::<WithdrawRequest>(bytes),
+        _ => check::<WithdrawReply>(bytes),
     }
 }
 
@@ -44,13 +47,13 @@ pub(crate) fn services_seeds() -> Vec<Vec<u8>> {
     let bytes = || Bytes::from_static(&[5; 32]);
     let slot = SealedSlot { elements: vec![1; 64], credentials: vec![2; 128] };
     let out = OutSlot { kind: 1, content: bytes() };
+    let round = OpenRound { round: 7, team: vec![0, 300], room: 3, batch: 8, share: 2, senders_wanted: 1 };
     let messages = [
         Ack {}.encode_to_vec(),
         LinkRequest { link: 7 }.encode_to_vec(),
         RegisterRequest { public: bytes() }.encode_to_vec(),
         RegisterReply { public: bytes(), node: 1, group: "model".to_owned() }.encode_to_vec(),
-        OpenRounds { rounds: vec![OpenRound { round: 7, team: vec![0, 300], room: 3, batch: 8, share: 2 }] }
-            .encode_to_vec(),
+        OpenRounds { rounds: vec![round] }.encode_to_vec(),
         SubmitRequest { round: 7, slots: vec![slot] }.encode_to_vec(),
         SubmitReply { room: 9 }.encode_to_vec(),
         ResultRequest { round: 7 }.encode_to_vec(),
@@ -58,6 +61,8 @@ pub(crate) fn services_seeds() -> Vec<Vec<u8>> {
         KeptRequest { from: 7, after: 300 }.encode_to_vec(),
         KeptRounds { rounds: vec![KeptRound { round: 7, slots: 8 }], after: 300, gone: 6, reach_s: 9 }
             .encode_to_vec(),
+        WithdrawRequest { round: 7 }.encode_to_vec(),
+        WithdrawReply { payloads: 300 }.encode_to_vec(),
     ];
     (0..).zip(messages).map(|(kind, message): (u8, _)| [&[kind][..], &message].concat()).collect()
 }
@@ -114,7 +119,8 @@ pub(crate) fn announcements(data: &[u8]) {
 
 /// Announcements on which three nodes agree.
 pub(crate) fn announcements_seeds() -> Vec<Vec<u8>> {
-    let open = |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10, share: 3 };
+    let open =
+        |round| OpenRound { round, team: vec![2, 0, 1], room: 10, batch: 10, share: 3, senders_wanted: 2 };
     let rounds = OpenRounds { rounds: vec![open(7), open(300)] }.encode_to_vec();
     vec![script((0..3).map(|node| (node, rounds.clone())))]
 }
@@ -124,8 +130,11 @@ const TEAM: usize = 2;
 const BATCH: u32 = 6;
 const SENDER_SHARE: usize = 3;
 
-/// Senders submit payloads for the rounds 7 and 8. Accepted payloads and room are the batch, and a
-/// sender has its share at most.
+/// The bit of a message's first byte that makes it a withdrawal by the sender of the other bits.
+const WITHDRAWS: u8 = 0x80;
+
+/// Senders submit payloads for the rounds 7 and 8, and withdraw them. Accepted payloads and room are the
+/// batch, and a sender has its share at most.
 pub(crate) fn submissions(data: &[u8]) {
     let mut options = GatewayOptions::new(([127, 0, 0, 1], 0).into());
     (options.senders_min, options.sender_share_percent) = (1, 50);
@@ -146,7 +155,15 @@ pub(crate) fn submissions(data: &[u8]) {
     }
     let start = Instant::now();
     let mut accepted: BTreeMap<(u64, SenderId), usize> = BTreeMap::new();
-    for (_, message) in Messages(data) {
+    for (who, message) in Messages(data) {
+        if who & WITHDRAWS != 0 {
+            let Ok(WithdrawRequest { round }) = WithdrawRequest::decode(message) else { continue };
+            let sender = SenderId([who & !WITHDRAWS; 32]);
+            if let Ok(count) = board.withdraw(round, sender) {
+                assert_eq!(accepted.remove(&(round, sender)).unwrap_or_default(), count as usize);
+            }
+            continue;
+        }
         let Ok(SubmitRequest { round, slots }) = SubmitRequest::decode(message) else { continue };
         let slots: Vec<Sealed> = slots
             .into_iter()
@@ -176,7 +193,7 @@ pub(crate) fn submissions(data: &[u8]) {
     }
 }
 
-/// Payloads of two senders for both rounds.
+/// Payloads of two senders for both rounds, of which one is withdrawn.
 pub(crate) fn submissions_seeds() -> Vec<Vec<u8>> {
     let slot = |sender: u8| {
         let (elements, mut credentials) = Sealed::void(GROUP, TEAM).into_parts();
@@ -185,5 +202,6 @@ pub(crate) fn submissions_seeds() -> Vec<Vec<u8>> {
         SealedSlot { elements, credentials }
     };
     let request = |round, sender| SubmitRequest { round, slots: vec![slot(sender); 2] }.encode_to_vec();
-    vec![script([(0, request(7, 1)), (0, request(7, 2)), (0, request(8, 1))])]
+    let withdraw = (WITHDRAWS | 1, WithdrawRequest { round: 7 }.encode_to_vec());
+    vec![script([(0, request(7, 1)), (0, request(7, 2)), withdraw, (0, request(8, 1)), (0, request(7, 1))])]
 }

@@ -236,6 +236,8 @@ impl Host {
             // The sender already knows of the batch, and pings of links are for users of real
             // nodes.
             Event::Entered { .. } | Event::RoundTrip { .. } => return,
+            // The scheduler counts it.
+            Event::Paused { .. } => return,
             Event::Refused { .. } => RoundEvent::Refused,
             Event::Delivered { round, outcomes } => {
                 self.ended(round, cx);

@@ -84,6 +84,8 @@ pub struct ProcessorLook {
 /// A fault that hits a node, and its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultWindow {
+    /// The number of the fault in the scenario.
+    pub fault: usize,
     pub host: u32,
     pub is_partition: bool,
     /// Start of the fault, in nanoseconds of the run.
@@ -428,7 +430,7 @@ fn harm(scenario: &Scenario, seed: u64, config: &Config) -> Vec<FaultWindow> {
         let until = fault.until.map_or(u64::MAX, |until| until.nanos() + pause);
         let is_partition = fault.kind == (FaultKind::Partition {});
         let hosts = network::hit(scenario, index, seed).into_iter();
-        hosts.map(move |host| FaultWindow { host, is_partition, from: fault.at.nanos(), until })
+        hosts.map(move |host| FaultWindow { fault: index, host, is_partition, from: fault.at.nanos(), until })
     });
     of.collect()
 }

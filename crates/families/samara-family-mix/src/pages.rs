@@ -2,11 +2,14 @@
 
 use samara_lab::page::{Bars, Chart, Form, PageSpec, Range, Section, Swept, computed, mean};
 use samara_lab::report::{self, Results, Runs, agreement};
+use samara_lab::results::Outcome;
+use samara_mix::{Cause, Parameters};
 use samara_report::words::{MISSING, capitalised, fixed, grouped, number, percent_range, plural, short_ms};
 use samara_report::{Figure, Part};
 
+use super::course::FaultWindow;
 use super::drawings::{rounds, timelines};
-use super::metrics::MixMetrics;
+use super::metrics::{MixMetrics, is_harmed};
 use super::outcome::MixData;
 
 pub(super) static PAGE: PageSpec = PageSpec {
@@ -226,6 +229,9 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         sentences.into_iter().chain(gains).collect()
     };
     sentences.extend(faults(results));
+    let outcomes: Vec<&Outcome> = results.rows.iter().flat_map(|row| row.all.iter().copied()).collect();
+    sentences.extend(faults_beside_teams(&outcomes));
+    sentences.extend(expired_stock(&outcomes));
     sentences.extend(known);
     sentences
 }
@@ -262,4 +268,92 @@ fn faults(results: &Results<'_>) -> Option<String> {
         short_ms(service),
         plural(others, "round")
     ))
+}
+
+/// Returns a sentence on each fault that hits no node of a round. The page has others on faults that
+/// begin after all rounds.
+fn faults_beside_teams(outcomes: &[&Outcome]) -> Vec<String> {
+    let beside = |outcome: &&Outcome| -> Vec<usize> {
+        let Some(data) = outcome.data::<MixData>() else { return Vec::new() };
+        let in_time = data.harm.iter().filter(|harm| harm.from < data.over);
+        let hits_nobody = |harm: &[FaultWindow]| !data.rounds.iter().any(|row| is_harmed(row, harm));
+        let by_fault = report::grouped(in_time, |harm| harm.fault).into_iter();
+        let windows = by_fault.map(|(fault, harm)| (fault, harm.into_iter().copied().collect::<Vec<_>>()));
+        windows.filter(|(_, harm)| hits_nobody(harm)).map(|(fault, _)| fault).collect()
+    };
+    let all = plural(outcomes.len() as f64, "run");
+    let sentence = |(fault, runs): (usize, Vec<usize>)| {
+        let found = "which had no round with a node of it during the fault";
+        format!("fault.{fault} hits no team in {} of {all}, {found}.", runs.len())
+    };
+    report::grouped(outcomes.iter().flat_map(beside), |fault| *fault).into_iter().map(sentence).collect()
+}
+
+/// Returns a sentence on prepared rounds that timed out before payloads came, with the way out.
+fn expired_stock(outcomes: &[&Outcome]) -> Option<String> {
+    let expired = |outcome: &&&Outcome| {
+        let rounds = outcome.data::<MixData>().map_or(&[][..], |data| &data.rounds);
+        let timed_out = rounds.iter().filter(|row| row.cause == Some(Cause::Timeout));
+        timed_out.filter(|row| row.opened.is_some() && row.entered.is_none()).count()
+    };
+    let first = outcomes.iter().find(|outcome| expired(outcome) > 0)?;
+    let count: usize = outcomes.iter().map(|outcome| expired(&outcome)).sum();
+    let wait = first.point.scenario.part::<Parameters>().config.queue_timeout;
+    Some(format!(
+        "{} timed out before payloads came: prepared rounds wait for {} at most. Raise protocol.queue_timeout, or lower mix.stock.",
+        plural(count as f64, "round"),
+        short_ms(wait.as_secs_f64() * 1e3)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_lab::family::set_base;
+    use samara_lab::results::Measured;
+    use samara_lab::run::{RunOptions, run_alone};
+    use samara_lab::testing::load_with;
+
+    use super::*;
+    use crate::course::Teams;
+
+    fn outcome(name: &str, set: &[(&str, &str)], run: &str) -> Outcome {
+        set_base(&[&crate::FAMILY]);
+        let loaded = load_with(name, set, &[run], Some(1)).expect("a valid scenario");
+        let options = RunOptions::new(1, &loaded.inputs);
+        run_alone::<Teams>(&loaded.points[0], options, &mut |_, _| {}).expect("it runs").outcome()
+    }
+
+    /// One team of five has five of eight nodes: a fault of each of the others is in vain.
+    #[test]
+    fn a_fault_beside_the_team_is_named() {
+        let of = |node: u32| {
+            let nodes = format!("[{node}]");
+            let set = [("mix.teams", "1"), ("mix.rounds", "10"), ("mix.batch", "10")];
+            let fault = [("fault.0.at", "500 ms"), ("fault.0.nodes", &nodes)];
+            outcome("mix-pool", &[&set[..], &fault].concat(), "crash")
+        };
+        let first = of(0);
+        let data: &MixData = first.own();
+        let team = data.rounds[0].nodes.clone();
+        assert!(data.over > 500_000_000, "the fault is in time");
+        let (inside, outside) = (team[0], (0..8).find(|node| !team.contains(node)).expect("three of eight"));
+        let (inside, outside) = (of(inside), of(outside));
+        assert!(faults_beside_teams(&[&inside]).is_empty());
+        let expected =
+            "fault.0 hits no team in 1 of 2 runs, which had no round with a node of it during the fault.";
+        assert_eq!(faults_beside_teams(&[&outside, &inside]), [expected]);
+    }
+
+    #[test]
+    fn a_stock_that_waits_for_too_long_is_named() {
+        let set =
+            |timeout| [("mix.batch", "10"), ("mix.interval", "1 s"), ("protocol.queue_timeout", timeout)];
+        let short = outcome("mix", &set("8 s"), "equal-5");
+        let found = expired_stock(&[&short]).expect("rounds time out");
+        assert!(
+            found.contains(" timed out before payloads came: prepared rounds wait for 8.00 s at most. "),
+            "{found}"
+        );
+        assert_eq!(expired_stock(&[&outcome("mix", &set("60 s"), "equal-5")]), None);
+    }
 }

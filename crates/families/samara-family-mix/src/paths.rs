@@ -98,6 +98,7 @@ struct Piece<'a> {
 
 /// The pieces of each round at each host, by their arrival.
 pub(super) struct Pieces<'a> {
+    arrivals: &'a Arrivals,
     pieces: BTreeMap<(u64, u32), Vec<Piece<'a>>>,
     transfer: Transfer,
 }
@@ -113,7 +114,7 @@ impl<'a> Pieces<'a> {
                 of_round.push(Piece { phase, last_slot, arrival });
             }
         }
-        Self { pieces, transfer }
+        Self { arrivals, pieces, transfer }
     }
 
     /// Returns the path of a batch to a node, which delivered it at `delivery.at`.
@@ -125,7 +126,7 @@ impl<'a> Pieces<'a> {
             let (from, owed_at) = (piece.arrival.from, piece.arrival.owed_at);
             let before = self.before(round, from, owed_at, Some(piece));
             let since = before.map_or(origin.at, |before| before.arrival.at);
-            hops.push(piece.arrival.hop(to, since, before.is_some() || from == origin.host));
+            hops.push(self.arrivals.hop(piece.arrival, to, since, before.is_some() || from == origin.host));
             let Some(before) = before else { break };
             (to, piece) = (from, before);
         }

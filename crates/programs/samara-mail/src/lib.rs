@@ -22,8 +22,8 @@ mod store;
 use samara_net::mix::{ClientError, KeyError};
 
 pub use parts::{
-    Added, Inbox, Message, MessageId, PARTS_MAX, Part, UnfinishedMessage, UnreadablePart, content_bytes_max,
-    part_bytes, split,
+    Added, Inbox, Message, MessageId, Naming, PARTS_MAX, Part, UnfinishedMessage, UnreadablePart,
+    content_bytes_max, part_bytes, split,
 };
 pub use receive::{ReceiveOptions, Received, Receiving, receive};
 pub use send::{SendOptions, Sending, Sent, send};

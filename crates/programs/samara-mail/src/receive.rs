@@ -7,7 +7,7 @@ use futures::future::join_all;
 use samara_net::mix::{ClientError, ClientOptions, Ended, Kept, Outcome, Reader, RecipientKey};
 use tokio::time::Instant;
 
-use crate::{Added, Inbox, MailError, Message, Part, UnfinishedMessage, UnreadablePart};
+use crate::{Added, Inbox, MailError, Message, MessageId, Part, UnfinishedMessage, UnreadablePart};
 
 /// Time between two requests for new rounds.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -66,6 +66,13 @@ pub enum Receiving {
         round: u64,
         /// The reason.
         why: String,
+    },
+    /// A message that the receiver has came again, or a part of it.
+    Repeated {
+        /// The name of the message.
+        id: MessageId,
+        /// The round of the first further part.
+        round: u64,
     },
     /// A message gave up its place for others: too many lack parts.
     GivenUp(UnfinishedMessage),
@@ -288,6 +295,11 @@ impl Receiver<'_> {
     fn add(&mut self, round: u64, part: Part) -> Result<(), MailError> {
         match self.inbox.add(part) {
             Added::Duplicate => {}
+            Added::Repeated(id) => self.tell(Receiving::Repeated { id, round })?,
+            Added::Misnamed(id) => {
+                let why = format!("message {id} has the name of other contents");
+                self.tell(Receiving::Unreadable { round, why })?;
+            }
             Added::Contradicts => {
                 let why = "it contradicts other parts of its message".to_owned();
                 self.tell(Receiving::Unreadable { round, why })?;

@@ -75,6 +75,9 @@ samara_engine::counters! {
         pub echoes_lost: u64,
         /// Teams that were drawn.
         pub draws: u64,
+        /// Teams that waited before they were drawn again, because all rounds of the previous draw
+        /// failed in their precomputation.
+        pub paused_draws: u64,
         /// Maximum bytes of slots held at the same time, over all rounds.
         pub held_bytes_max: Gauge,
         /// Input of peers without effect.

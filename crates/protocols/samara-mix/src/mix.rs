@@ -157,6 +157,9 @@ pub enum Event {
     RoundTrip { node: u32, took: Option<Duration> },
     /// At the scheduler: a team was drawn. `nodes` is empty if there are too few.
     Drawn { team: usize, nodes: Vec<u32> },
+    /// At the scheduler: no round of a team got through its precomputation, and `failure` ended one of
+    /// them. The team is drawn again after this time.
+    Paused { team: usize, wait: Duration, failure: Failure },
     /// At the scheduler: a round was created. Its first [`Event::Round`] follows.
     Made { team: usize, plan: Arc<Plan> },
     /// At the scheduler: a round is in a new state.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use samara_engine::{Engine, Input, NodeRng, Outbox, Time};
 
@@ -14,6 +15,10 @@ use crate::peers::Peers;
 use crate::round::{Cause, Failure, NodeState, Plan, RoundState};
 use crate::wire::MixFrame;
 
+/// Maximum time before a team is drawn again whose rounds have failed. Nodes need up to
+/// `reconnect.max` to dial one that has restarted.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+
 /// The scheduler of a pool.
 ///
 /// # Guarantees
@@ -24,6 +29,9 @@ use crate::wire::MixFrame;
 ///   precomputation.
 /// - A lost node ends its own rounds and no others. Its teams are drawn again from the other nodes
 ///   as soon as there are enough.
+/// - If all rounds of a draw fail in their precomputation, the next draw waits, twice as long each
+///   time up to 3 s, and tries one round first. Failures do not choose the nodes of a draw:
+///   a node could otherwise blame honest ones until a team has none.
 /// - Every round reaches [`RoundState::Completed`] or [`RoundState::Failed`], and the scheduler
 ///   reports it to the nodes of the round.
 #[derive(Debug)]
@@ -241,7 +249,7 @@ impl Scheduler {
             && team.rounds < config.rounds_per_draw
             && config.rounds.is_none_or(|most| self.metrics.rounds < most)
             && all < config.rounds_max
-            && early < config.precomputing_max
+            && early < if team.is_on_trial() { 1 } else { config.precomputing_max }
     }
 
     fn make(&mut self, team: usize, cx: &mut Cx<'_>) {
@@ -309,6 +317,9 @@ impl Scheduler {
         };
         (run.state, run.since) = (next, now);
         let team = run.plan.team.clone();
+        if next == RoundState::Standby {
+            self.teams[run.team].note_success(&team);
+        }
         cx.emit(Event::Round { round, state: next });
         let frame = match next {
             RoundState::Queued => Some(MixFrame::Queued { round }),
@@ -331,8 +342,12 @@ impl Scheduler {
         let Some(run) = self.runs.remove(&round) else { return };
         self.metrics.failed[failure.cause] += 1;
         // Draws the team again, because its nodes cannot work together.
-        if failure.cause != Cause::TooFewSenders && self.teams[run.team].nodes == run.plan.team {
-            self.teams[run.team].is_stale = true;
+        if failure.cause != Cause::TooFewSenders
+            && let Some(wait) =
+                self.teams[run.team].note_failure(&run.plan.team, cx.now(), self.config.reconnect.first)
+        {
+            self.metrics.paused_draws += 1;
+            cx.emit(Event::Paused { team: run.team, wait, failure });
         }
         for node in &run.plan.team {
             self.send(*node, MixFrame::End { round, failure: Some(failure) }, cx);
@@ -394,6 +409,38 @@ struct Team {
     rounds: u64,
     /// True if the team has to be drawn again.
     is_stale: bool,
+    /// True if a round of this draw got through its precomputation.
+    has_succeeded: bool,
+    /// Draws before this one, in a row, of which no round got through its precomputation.
+    failed_draws: u32,
+    /// The team is not drawn again before.
+    resumes: Time,
+}
+
+impl Team {
+    /// Returns true if the team may try one round only, since the draws before have failed.
+    const fn is_on_trial(&self) -> bool {
+        self.failed_draws > 0 && !self.has_succeeded
+    }
+
+    /// Records that a round with these nodes got through its precomputation.
+    fn note_success(&mut self, nodes: &[u32]) {
+        if self.nodes == nodes {
+            (self.has_succeeded, self.failed_draws) = (true, 0);
+        }
+    }
+
+    /// Records that a round with these nodes failed, so that the team is drawn again. Returns the time
+    /// until then if no round of this draw has succeeded.
+    fn note_failure(&mut self, nodes: &[u32], now: Time, first: Duration) -> Option<Duration> {
+        if self.nodes != nodes || std::mem::replace(&mut self.is_stale, true) || self.has_succeeded {
+            return None;
+        }
+        let wait = first.saturating_mul(1 << self.failed_draws.min(31)).min(PAUSE_MAX);
+        self.failed_draws = self.failed_draws.saturating_add(1);
+        self.resumes = now + wait;
+        Some(wait)
+    }
 }
 
 /// Draws a team in random order: the nodes that are in the fewest other teams, with ties broken at
@@ -416,7 +463,9 @@ impl Scheduler {
     fn schedule(&mut self, cx: &mut Cx<'_>) {
         for index in 0..self.teams.len() {
             let team = &self.teams[index];
-            if team.nodes.is_empty() || team.is_stale || team.rounds >= self.config.rounds_per_draw {
+            let is_over =
+                team.nodes.is_empty() || team.is_stale || team.rounds >= self.config.rounds_per_draw;
+            if is_over && team.resumes <= cx.now() {
                 self.redraw(index, cx);
             }
             while self.has_room(index) {
@@ -435,7 +484,9 @@ impl Scheduler {
         if self.metrics.rounds == 0 && pool.clone().any(|node| may_come(&node)) {
             return;
         }
-        let had_none = std::mem::take(&mut self.teams[index]).nodes.is_empty();
+        let before = std::mem::take(&mut self.teams[index]);
+        let had_none = before.nodes.is_empty();
+        self.teams[index].failed_draws = before.failed_draws;
         let drawn = draw(&there, &self.teams, self.config.team, cx.rng());
         if drawn.is_none() && had_none {
             return;

@@ -2,10 +2,11 @@
 //! that fail, changed on the way.
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use samara_mail::{ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, receive, send};
+use samara_mail::{Naming, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, receive, send};
 use samara_net::mix::{
     Address, Client, ClientOptions, Config, Contact, Ended, GatewayOptions, Group, Happened, Identity,
     Member, OVERHEAD_BYTES, Options, Outcome, RecipientKey,
@@ -79,11 +80,19 @@ impl Pool {
         ClientOptions::new(Identity::generate().expect("a certificate"), self.nodes.clone(), GROUP)
     }
 
+    fn message(&self, to: Address, contents: &[u8]) -> SendOptions {
+        let (client, naming) = (self.client(), Naming::Contents);
+        SendOptions { client, to, contents: contents.to_vec(), naming, patience: PATIENCE }
+    }
+
     async fn send(&self, to: Address, contents: &[u8]) -> (Sent, Vec<Sending>) {
+        self.send_with(self.message(to, contents)).await
+    }
+
+    async fn send_with(&self, options: SendOptions) -> (Sent, Vec<Sending>) {
         let mut reports = Vec::new();
-        let options =
-            SendOptions { client: self.client(), to, contents: contents.to_vec(), patience: PATIENCE };
-        let sent = soon(send(options, &mut |report| reports.push(report))).await.expect("valid options");
+        let sent =
+            soon(send(options, pending(), &mut |report| reports.push(report))).await.expect("valid options");
         (sent, reports)
     }
 
@@ -184,12 +193,7 @@ async fn a_round_that_fails_is_repeated() {
     .await;
     let key = key();
     let (contents, again) = (contents(2_000), tokio::sync::Notify::new());
-    let options = SendOptions {
-        client: pool.client(),
-        to: key.address(),
-        contents: contents.clone(),
-        patience: PATIENCE,
-    };
+    let options = pool.message(key.address(), &contents);
     let mut causes = BTreeSet::new();
     let mut report = |report| {
         if let Sending::Again { cause, .. } = report {
@@ -210,15 +214,120 @@ async fn a_round_that_fails_is_repeated() {
     };
     let sent = soon(async {
         tokio::select! {
-            sent = send(options, &mut report) => sent.expect("valid options"),
+            sent = send(options, pending(), &mut report) => sent.expect("valid options"),
             () = others => unreachable!("it has no end"),
         }
     })
     .await;
     assert!(sent.is_complete() && sent.again > 0, "{sent:?}");
-    assert!(causes.iter().any(|cause| cause.starts_with("too_few_senders")), "{causes:?}");
+    assert!(causes.iter().any(|cause| cause.starts_with("too few senders")), "{causes:?}");
     let inbox = pool.receive(&key, 0, PATIENCE).await;
     assert_eq!(inbox.messages(), [contents], "{:?}", inbox.reports);
+}
+
+/// A batch needs two senders, and one waits alone.
+async fn pool_of_two_senders() -> Pool {
+    Pool::start(|gateway| {
+        (gateway.senders_min, gateway.sender_share_percent) = (2, 50);
+        gateway.hold = PATIENCE;
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_that_gives_up_withdraws_its_payloads() {
+    let pool = pool_of_two_senders().await;
+    let key = key();
+    // One stops when it waits for others, and one loses its patience.
+    let waits = tokio::sync::Notify::new();
+    let mut report = |report| {
+        if let Sending::Progress { under_way: 1, senders_wanted: Some(1), .. } = report {
+            waits.notify_one();
+        }
+    };
+    let options = pool.message(key.address(), b"stopped");
+    let stopped = soon(send(options, waits.notified(), &mut report)).await.expect("valid options");
+    let options = SendOptions { patience: Duration::from_secs(5), ..pool.message(key.address(), b"late") };
+    let (impatient, _) = pool.send_with(options).await;
+    for sent in [stopped, impatient] {
+        assert_eq!((sent.out, sent.withdrawn, sent.may_come), (0, 1, 0), "{sent:?}");
+        assert_eq!((sent.senders_wanted, sent.failure), (Some(1), None));
+    }
+    // Others fill the same round, and nothing else comes out of it.
+    let clients = [(), ()].map(|()| Client::start(pool.client()).expect("it starts"));
+    let mut rounds = Vec::new();
+    for client in &clients {
+        let round = soon(client.next_round()).await;
+        let sealed = client.seal(&round, vec![vec![1; GROUP.content_bytes()]; 4]).await.expect("sealed");
+        client.submit(&round, sealed).await.expect("there is room for all");
+        rounds.push(round);
+    }
+    assert_eq!(rounds[0].round, rounds[1].round, "both take the oldest round");
+    let round = rounds[0].round;
+    assert!(clients[0].withdraw(&rounds[0]).await.is_err(), "a full batch mixes");
+    let mut reader = samara_net::mix::Reader::new(&pool.client(), 0).expect("a node");
+    let ended = soon(async {
+        loop {
+            // The round may not have ended at this node.
+            if let Ok(ended) = reader.result(round, BATCH).await {
+                break ended;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert!(matches!(ended, Ended::Delivered(_)), "{ended:?}");
+    let inbox = pool.receive(&key, 0, Duration::ZERO).await;
+    assert!(inbox.messages().is_empty() && inbox.received.unfinished.is_empty());
+}
+
+/// The nodes vanish while a payload waits there: nobody can withdraw it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_says_that_payloads_may_still_come_out() {
+    let pool = pool_of_two_senders().await;
+    let (waits, key) = (tokio::sync::Notify::new(), key());
+    let options = SendOptions { patience: Duration::from_secs(8), ..pool.message(key.address(), b"lost") };
+    let mut report = |report| {
+        if let Sending::Progress { senders_wanted: Some(_), .. } = report {
+            waits.notify_one();
+        }
+    };
+    let vanish = async {
+        waits.notified().await;
+        for (member, _) in &pool.running {
+            member.stop().await;
+        }
+        pending::<()>().await;
+    };
+    let sent = soon(async {
+        tokio::select! {
+            sent = send(options, pending(), &mut report) => sent.expect("valid options"),
+            () = vanish => unreachable!("it has no end"),
+        }
+    })
+    .await;
+    assert_eq!((sent.out, sent.withdrawn, sent.may_come), (0, 0, 1), "{sent:?}");
+    assert!(sent.failure.is_some(), "{sent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_sent_again_comes_once() {
+    let pool = Pool::start(|_| {}).await;
+    let key = key();
+    let contents = contents(600);
+    let mut ids = BTreeSet::new();
+    for naming in [Naming::Contents, Naming::Contents, Naming::Random] {
+        let options = SendOptions { naming, ..pool.message(key.address(), &contents) };
+        let (sent, reports) = pool.send_with(options).await;
+        assert!(sent.is_complete(), "{sent:?}, {reports:?}");
+        ids.insert(sent.id);
+        let inbox = pool.receive(&key, 0, PATIENCE).await;
+        assert_eq!(inbox.messages().len(), ids.len(), "{naming:?}");
+    }
+    assert_eq!(ids.len(), 2, "only another message has another name");
+    let inbox = pool.receive(&key, 0, PATIENCE).await;
+    let repeated = |report: &&Receiving| matches!(report, Receiving::Repeated { id, .. } if ids.contains(id));
+    assert_eq!(inbox.reports.iter().filter(repeated).count(), 1, "{:?}", inbox.reports);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +364,7 @@ async fn changed_and_foreign_payloads_are_no_messages() {
     assert_eq!(inbox.messages(), [b"hello"]);
     let unreadable = |report: &&Receiving| matches!(report, Receiving::Unreadable { .. });
     let unreadable: Vec<&Receiving> = inbox.reports.iter().filter(unreadable).collect();
-    let why = "version 9; expected 1".to_owned();
+    let why = "version 9; expected 1 or 2".to_owned();
     assert_eq!(unreadable, [&Receiving::Unreadable { round: round.round, why }]);
 }
 
@@ -266,13 +375,8 @@ async fn a_sender_and_a_receiver_say_which_node_is_missing() {
     let (sent, _) = pool.send(key.address(), b"before").await;
     assert!(sent.is_complete());
     drop(pool.running.remove(1));
-    let options = SendOptions {
-        client: pool.client(),
-        to: key.address(),
-        contents: b"after".to_vec(),
-        patience: Duration::from_secs(3),
-    };
-    let sent = soon(send(options, &mut |_| {})).await.expect("valid options");
+    let options = SendOptions { patience: Duration::from_secs(3), ..pool.message(key.address(), b"after") };
+    let sent = soon(send(options, pending(), &mut |_| {})).await.expect("valid options");
     let failure = sent.failure.expect("no team is whole");
     assert!(sent.out == 0 && failure.contains("node 1"), "{failure}");
     // The others have the results.
@@ -293,12 +397,7 @@ async fn a_message_has_a_maximum_of_parts() {
     let max = samara_mail::content_bytes_max(GROUP);
     assert_eq!(max, 437 * samara_mail::PARTS_MAX);
     assert_eq!(samara_mail::part_bytes(GROUP), Some(GROUP.content_bytes() - OVERHEAD_BYTES - 23));
-    let options = SendOptions {
-        client: pool.client(),
-        to: key().address(),
-        contents: vec![0; max + 1],
-        patience: Duration::ZERO,
-    };
-    let error = send(options, &mut |_| {}).await.expect_err("it is too long").to_string();
+    let options = pool.message(key().address(), &vec![0; max + 1]);
+    let error = send(options, pending(), &mut |_| {}).await.expect_err("it is too long").to_string();
     assert!(error.contains(&format!("at most {max}")), "{error}");
 }

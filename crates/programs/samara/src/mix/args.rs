@@ -13,11 +13,12 @@ pub(crate) enum MixVerb {
         /// The file, which only its owner can read.
         file: PathBuf,
     },
-    /// Send a message to a recipient, and wait until it has come out of the mix.
+    /// Send a message to a recipient, and wait until it has come out of the mix; Ctrl-C withdraws it.
     ///
     /// The message is split into payloads of one size, each encrypted for the recipient. Payloads of a
-    /// round that fails go into another one. The exit status is 0 if all came out; 3 if some did not; 2
-    /// if the input is wrong.
+    /// round that fails go into another one. The exit status is 0 if all came out; 3 if some did not,
+    /// and none of these can come any more; 4 if some did not, but may still come; 2 if the input is
+    /// wrong. Send the same message again after 3 or 4: the recipient takes it once.
     Send(SendMessage),
     /// Receive the messages for a key.
     ///
@@ -50,7 +51,10 @@ pub(crate) struct SendMessage {
     /// what.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) team_min: u16,
-    /// Time without any payload that comes out, after which the command ends.
+    /// Send it as another message, even if the recipient has one with the same contents.
+    #[arg(long)]
+    pub(crate) another: bool,
+    /// Time without any payload that comes out, after which the command withdraws the others and ends.
     #[arg(long, value_name = "TIME", default_value = "5 min", value_parser = Span::parse)]
     pub(crate) patience: Span,
 }

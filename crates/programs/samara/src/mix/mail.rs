@@ -7,19 +7,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use samara_mail::{
-    MailError, Message, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent, UnfinishedMessage,
-    content_bytes_max, receive, send, store,
+    MailError, Message, Naming, ReceiveOptions, Received, Receiving, SendOptions, Sending, Sent,
+    UnfinishedMessage, content_bytes_max, receive, send, store,
 };
 use samara_net::mix::{Address, ClientError, ClientOptions, Identity, KeyError, RecipientKey};
 use samara_node::NodeConfig;
+use samara_report::words::plural;
 
 use super::MixVerb;
 use super::args::{PoolOptions, ReceiveMessages, SendMessage};
+use crate::session::interrupt;
 use crate::status::Status;
 use crate::terminal::{complain, print, print_raw};
 
 /// Exit status if payloads or messages are missing.
 const INCOMPLETE: u8 = 3;
+/// Exit status if payloads have not come out, but may still do so.
+const UNCERTAIN: u8 = 4;
 /// Indices that a line about missing parts names.
 const MISSING_SHOWN: usize = 10;
 
@@ -88,17 +92,18 @@ fn explained(error: MailError) -> String {
 }
 
 async fn send_message(options: SendMessage) -> Result<ExitCode, String> {
-    let SendMessage { file, to, pool, team_min, patience } = options;
+    let SendMessage { file, to, pool, team_min, another, patience } = options;
     let to: Address = to.parse().map_err(|error| format!("--to: {error}"))?;
     let client = ClientOptions { team_min: usize::from(team_min), ..client(&pool)? };
     let contents = contents(&file, content_bytes_max(client.group))?;
     let bytes = contents.len();
-    let options = SendOptions { client, to, contents, patience: patience.duration() };
+    let naming = if another { Naming::Random } else { Naming::Contents };
+    let options = SendOptions { client, to, contents, naming, patience: patience.duration() };
     let mut shown = Shown(Status::new());
     let begun = Instant::now();
-    let sent = send(options, &mut |report| shown.sending(&report)).await.map_err(explained)?;
+    let sent = send(options, interrupt()?, &mut |report| shown.sending(&report)).await.map_err(explained)?;
     shown.0.end();
-    let Sent { id, parts, out, rounds, again, failure } = &sent;
+    let Sent { id, parts, out, rounds, again, withdrawn, may_come, senders_wanted, failure } = &sent;
     let again = if *again > 0 { format!(", {again} sent again") } else { String::new() };
     let rounds = match (rounds.first_key_value(), rounds.last_key_value()) {
         (Some((first, _)), Some((last, _))) if first != last => format!(" of rounds {first} to {last}"),
@@ -109,10 +114,25 @@ async fn send_message(options: SendMessage) -> Result<ExitCode, String> {
     print(&format!(
         "{out} of {parts} payloads came out{rounds}{again}: {bytes} bytes in {seconds:.1} s\nmessage {id}\n"
     ))?;
+    if let Some(many) = senders_wanted {
+        complain(format_args!("the round was waiting for {}", more_senders(*many)));
+    }
     if let Some(failure) = failure {
         complain(format_args!("the last failure: {failure}"));
     }
-    Ok(if sent.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    if *withdrawn > 0 {
+        complain(format_args!("withdrew {} from rounds that had not begun", payloads(*withdrawn)));
+    }
+    let once = if another { "" } else { "; send the same message again, and the recipient takes it once" };
+    Ok(if sent.is_complete() {
+        ExitCode::SUCCESS
+    } else if *may_come > 0 {
+        complain(format_args!("{} may still come out{once}", payloads(*may_come)));
+        ExitCode::from(UNCERTAIN)
+    } else {
+        complain(format_args!("no other payload of the message can come out{once}"));
+        ExitCode::from(INCOMPLETE)
+    })
 }
 
 async fn receive_messages(options: ReceiveMessages) -> Result<ExitCode, String> {
@@ -150,14 +170,21 @@ async fn receive_messages(options: ReceiveMessages) -> Result<ExitCode, String> 
     if *messages == 0 {
         complain(format_args!("no message for this key: {fetched}"));
     } else {
-        let plural = if *messages == 1 { "" } else { "s" };
-        complain(format_args!("{messages} message{plural}: {fetched}"));
+        complain(format_args!("{}: {fetched}", plural(*messages as f64, "message")));
     }
     Ok(if received.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
+fn payloads(count: usize) -> String {
+    plural(count as f64, "payload")
+}
+
+fn more_senders(many: u32) -> String {
+    plural(f64::from(many), "more sender")
+}
+
 fn missing(message: &UnfinishedMessage) -> String {
-    let UnfinishedMessage { id, count, missing } = message;
+    let UnfinishedMessage { id, count, missing, .. } = message;
     let shown: Vec<String> =
         missing.iter().take(MISSING_SHOWN).map(|index| (index + 1).to_string()).collect();
     let more = if missing.len() > MISSING_SHOWN { " and others" } else { "" };
@@ -183,11 +210,14 @@ struct Shown(Status);
 impl Shown {
     fn sending(&mut self, report: &Sending) {
         match report {
-            Sending::Progress { out, parts, under_way } => {
-                self.0.progress(format!("{out} of {parts} payloads came out, {under_way} in rounds"));
+            Sending::Progress { out, parts, under_way, senders_wanted } => {
+                let wanted = senders_wanted
+                    .map_or_else(String::new, |many| format!(", waiting for {}", more_senders(many)));
+                self.0.progress(format!("{out} of {parts} payloads came out, {under_way} in rounds{wanted}"));
             }
             Sending::Again { round, parts, cause } => {
-                self.0.line(format_args!("round {round}: {cause}; {parts} payloads go into another round"));
+                let again = plural(*parts as f64, "payload");
+                self.0.line(format_args!("round {round}: {cause}; another round gets {again}"));
             }
         }
     }
@@ -195,7 +225,8 @@ impl Shown {
     fn receiving(&mut self, report: &Receiving) {
         match report {
             Receiving::Fetched { rounds, payloads } => {
-                self.0.progress(format!("{rounds} rounds with {payloads} payloads fetched"));
+                let rounds = plural(*rounds as f64, "round");
+                self.0.progress(format!("fetched {rounds} with {}", self::payloads(*payloads)));
             }
             Receiving::Reach { complete, gone } => {
                 let gone = gone.map_or_else(String::new, |round| {
@@ -215,6 +246,9 @@ impl Shown {
                 self.0.line(format_args!(
                     "round {round}: a payload for this key is no part of a message: {why}"
                 ));
+            }
+            Receiving::Repeated { id, round } => {
+                self.0.line(format_args!("message {id} came again in round {round}; it is there once"));
             }
             Receiving::Message(_) => {}
         }

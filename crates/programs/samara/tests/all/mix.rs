@@ -28,6 +28,7 @@ fn the_commands_of_the_guide_send_a_message() {
         "set -e\n\
          trap 'kill $(jobs -p); wait' EXIT\n\
          {guide}\n\
+         samara mix send --to $(cat alice.address) --pool node-0.toml message.txt > again.txt\n\
          samara mix receive --key alice.pem --pool node-0.toml > printed.txt\n\
          samara mix key alice.pem | diff alice.address -\n\
          samara mix key bob.pem > bob.address 2> bob.txt\n\
@@ -55,6 +56,9 @@ fn the_commands_of_the_guide_send_a_message() {
     assert_eq!(scratch.read("printed.txt"), message);
     assert!(errors.contains("the nodes have all results of the last "), "{errors}");
     assert!(errors.contains("no message for this key: no round has ended"), "{errors}");
+    // The second time, it is the same message.
+    assert!(scratch.read("again.txt").contains(&format!("message {name}\n")), "{shown}");
+    assert!(errors.contains(&format!("message {name} came again in round ")), "{errors}");
     // Nobody else reads it.
     assert_eq!((scratch.read("bob.status"), names(&scratch.path("bob"))), ("3\n".to_owned(), vec![]));
     let nothing = scratch.read("nothing.txt");
@@ -113,5 +117,7 @@ fn wrong_arguments_name_the_way_out() {
     let args = send(address, "pool.toml", "key.pem --team-min 1 --patience 1s");
     let output = scratch.samara(std::iter::once("mix").chain(args.split(' ')));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("no secret shared with node 0: "), "{}", text(&output.stderr));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("no secret shared with node 0: "), "{errors}");
+    assert!(errors.contains("no other payload of the message can come out; send the same"), "{errors}");
 }

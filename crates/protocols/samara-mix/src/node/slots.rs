@@ -359,7 +359,13 @@ impl Node {
         };
         if std::mem::replace(&mut round.is_queued, true) {
             self.metrics.ignore(Ignored::Duplicate);
-        } else if round.seat.is_first() {
+            return;
+        }
+        if round.state == NodeState::Standby {
+            // All nodes of the team count the time for a batch from here.
+            round.since = cx.now();
+        }
+        if round.seat.is_first() {
             cx.emit(Event::Open(round.plan.clone()));
         }
     }

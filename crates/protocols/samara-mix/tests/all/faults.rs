@@ -133,6 +133,32 @@ fn killed_node_loses_no_payload_silently() {
     assert!(whole >= 100 && (1..=10).contains(&failed), "{whole} complete, {failed} failed");
 }
 
+/// After a longer absence the others still wait to dial the restarted node, and fail each round with it
+/// at once, while the scheduler has it back already.
+#[test]
+fn a_team_whose_draws_fail_waits_longer_each_time() {
+    let reconnect = Reconnect { max: LIMIT, limit: LIMIT, first: Duration::from_millis(50) };
+    let mut net = slow(6, Config { reconnect, ..config(5, 5, Group::Model) });
+    let victim = 4;
+    net.crash(victim, Crash::Closes);
+    net.run_for(LIMIT + Duration::from_secs(5));
+    let (made, whole) = (net.record.rounds.len(), net.record.complete().len());
+    net.restart(victim);
+    let scheduler = net.scheduler();
+    net.run_until(Duration::from_secs(20), |net| net.record.complete().len() > whole + 20);
+    net.record.check(&[]);
+    let after: Vec<u64> = net.record.rounds.keys().copied().skip(made).collect();
+    let failed = after.iter().filter(|round| net.record.failed.contains_key(&(**round, scheduler))).count();
+    assert!((1..=10).contains(&failed), "{failed} of {} rounds failed", after.len());
+    let metrics = net.engine(scheduler).scheduler().unwrap().metrics().clone();
+    assert!((1..=10).contains(&metrics.paused_draws), "{metrics:?}");
+    // The team is whole again: it precomputes several rounds at a time.
+    let early = |(_, state): &(u64, RoundState)| *state < RoundState::Standby;
+    net.run_until(Duration::from_secs(20), |net| {
+        net.engine(scheduler).scheduler().unwrap().rounds().filter(early).count() > 1
+    });
+}
+
 #[test]
 fn restarted_node_is_drawn_again_after_its_rounds_failed() {
     let mut net = slow(5, config(5, 5, Group::Model));

@@ -82,7 +82,7 @@ impl Record {
             }
             Event::Looped { team, took } => self.loops.push((host, team, took)),
             Event::RoundTrip { node, took } => self.round_trips.entry((host, node)).or_default().push(took),
-            Event::Compute(_) | Event::Made { .. } => {}
+            Event::Compute(_) | Event::Made { .. } | Event::Paused { .. } => {}
         }
     }
 

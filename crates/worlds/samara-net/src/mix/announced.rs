@@ -81,9 +81,9 @@ impl Announced {
             };
             match checked {
                 Ok(()) => {
-                    let OpenRound { round, team, room, batch, share } = round;
+                    let OpenRound { round, team, room, batch, share, senders_wanted } = round;
                     let (room, share) = (room.min(batch), share.min(batch));
-                    self.rounds.insert(key, Round { round, team, room, batch, share });
+                    self.rounds.insert(key, Round { round, team, room, batch, share, senders_wanted });
                 }
                 Err(rule) => self.ignore(node, rule),
             }
@@ -135,6 +135,13 @@ impl Announced {
             self.floor = self.floor.max(lowest.checked_add(1).unwrap_or(lowest));
         }
         Some(round)
+    }
+
+    /// Returns the number of further senders that a round needs, as its first node announces it.
+    pub(super) fn senders_wanted(&self, round: &Round) -> Option<u32> {
+        let first = round.team.first()?;
+        let announced = self.rounds.get(&(round.round, *first)).filter(|other| other.team == round.team);
+        announced.map(|announced| announced.senders_wanted)
     }
 
     /// Counts for [`Client::status`](super::Client::status), without those of connections.

@@ -19,6 +19,9 @@ use super::proto::{KeptRounds, OpenRound, OpenRounds};
 use super::recipient;
 
 const TIMES_MAX: usize = 1024;
+/// A round without payloads ends so much before its time at the nodes would be over: the time for the
+/// report that all nodes have precomputed it, and for its batch to reach the engine.
+pub(super) const CLOSE_EARLY: Duration = Duration::from_secs(2);
 
 /// Durations of a round, measured at the first node of its team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ samara_engine::counters! {
         pub waiters: usize,
         /// Accepted payloads.
         pub payloads_taken: u64,
+        /// Accepted payloads that their senders withdrew.
+        pub payloads_withdrawn: u64,
         /// Batches that were handed to the team.
         pub batches: u64,
         /// Dummies and void slots that completed batches.
@@ -82,8 +87,10 @@ pub struct GatewayStatus {
 struct Gathering {
     plan: Arc<Plan>,
     slots: Vec<Sealed>,
-    /// The arrival time of each slot.
-    entered: Vec<Instant>,
+    /// The sender and the arrival time of each slot.
+    entered: Vec<(SenderId, Instant)>,
+    /// The latest time for a first payload, so that others have time to follow.
+    closes: Option<Instant>,
     of_sender: BTreeMap<SenderId, usize>,
 }
 
@@ -97,11 +104,15 @@ impl Gathering {
         self.of_sender.len() >= options.senders_min as usize
     }
 
-    /// Returns the time at which the round needs no more payloads, or gives up. `None` before the
-    /// first payload.
+    /// Returns the number of further senders whose payloads the batch needs.
+    fn senders_wanted(&self, options: &GatewayOptions) -> u32 {
+        options.senders_min.saturating_sub(self.of_sender.len() as u32)
+    }
+
+    /// Returns the time at which the round needs no more payloads, or gives up.
     fn due(&self, options: &GatewayOptions) -> Option<Instant> {
         let wait = if self.is_anonymous(options) { options.fill } else { options.hold };
-        self.entered.first().map(|first| *first + wait)
+        self.entered.first().map_or(self.closes, |(_, first)| Some(*first + wait))
     }
 }
 
@@ -116,6 +127,8 @@ pub(super) type Waiter = oneshot::Sender<Result<Arc<Ended>, Status>>;
 pub struct Board {
     node: u32,
     options: GatewayOptions,
+    /// Time for which the nodes keep a round without a batch.
+    queue_timeout: Option<Duration>,
     group: Group,
     open: BTreeMap<u64, Gathering>,
     /// Precomputed rounds whose payloads go to another node: senders believe a team only if all of
@@ -149,6 +162,7 @@ impl Board {
         Self {
             node,
             options,
+            queue_timeout: None,
             group,
             open: BTreeMap::new(),
             joined: BTreeMap::new(),
@@ -165,17 +179,27 @@ impl Board {
         }
     }
 
+    /// Returns the board of a node that keeps rounds without a batch for this time.
+    pub(super) fn with_queue_timeout(self, time: Duration) -> Self {
+        Self { queue_timeout: Some(time), ..self }
+    }
+
     fn announce(&self) {
-        let announcement = |plan: &Plan, room: usize, share: u32| OpenRound {
+        let joined = |plan: &Plan| OpenRound {
             round: plan.round,
             team: plan.team.clone(),
-            room: room as u32,
+            room: 0,
             batch: plan.batch,
-            share,
+            share: 0,
+            senders_wanted: 0,
         };
-        let share = |plan: &Plan| self.options.sender_share(plan.batch);
-        let open = self.open.values().map(|of| announcement(&of.plan, of.room(), share(&of.plan)));
-        let joined = self.joined.values().map(|plan| announcement(plan, 0, 0));
+        let open = self.open.values().map(|of| OpenRound {
+            room: of.room() as u32,
+            share: self.options.sender_share(of.plan.batch),
+            senders_wanted: of.senders_wanted(&self.options),
+            ..joined(&of.plan)
+        });
+        let joined = self.joined.values().map(|plan| joined(plan));
         let mut rounds: Vec<OpenRound> = open.chain(joined).collect();
         rounds.sort_by_key(|round| round.round);
         self.rounds.send_replace(OpenRounds { rounds });
@@ -205,8 +229,10 @@ impl Board {
     }
 
     pub fn open(&mut self, plan: Arc<Plan>) {
+        let wait = self.queue_timeout.map(|time| time.saturating_sub(self.options.hold + CLOSE_EARLY));
+        let closes = wait.and_then(|wait| Instant::now().checked_add(wait));
         let gathering =
-            Gathering { slots: Vec::new(), entered: Vec::new(), of_sender: BTreeMap::new(), plan };
+            Gathering { slots: Vec::new(), entered: Vec::new(), closes, of_sender: BTreeMap::new(), plan };
         self.open.insert(gathering.plan.round, gathering);
         self.announce();
     }
@@ -241,11 +267,28 @@ impl Board {
         }
         gathering.of_sender.insert(sender, of_sender);
         self.counters.payloads_taken += slots.len() as u64;
-        gathering.entered.resize(gathering.entered.len() + slots.len(), now);
+        gathering.entered.resize(gathering.entered.len() + slots.len(), (sender, now));
         gathering.slots.extend(slots);
         let room = gathering.room() as u32;
         self.announce();
         Ok(room)
+    }
+
+    /// Removes all payloads of a sender from a round that waits for its batch. Returns their number.
+    pub fn withdraw(&mut self, round: u64, sender: SenderId) -> Result<u32, Status> {
+        let Some(Gathering { slots, entered, of_sender, .. }) = self.open.get_mut(&round) else {
+            self.refused.count("not_open");
+            return Err(not_withdrawn());
+        };
+        let count = of_sender.remove(&sender).unwrap_or_default();
+        if count > 0 {
+            let mut owners = entered.iter().map(|(owner, _)| *owner);
+            slots.retain(|_| owners.next() != Some(sender));
+            entered.retain(|(owner, _)| *owner != sender);
+            self.counters.payloads_withdrawn += count as u64;
+            self.announce();
+        }
+        Ok(count as u32)
     }
 
     /// Refuses payloads of a sender that the node does not know any more.
@@ -268,7 +311,8 @@ impl Board {
         }
     }
 
-    /// Takes the rounds that have waited for too long for payloads of enough senders.
+    /// Takes the rounds that have waited for too long for payloads of enough senders, and those
+    /// without any payload whose nodes would end them before others could follow a first one.
     pub(super) fn take_abandoned(&mut self, now: Instant) -> Vec<u64> {
         let options = &self.options;
         let is_abandoned =
@@ -302,6 +346,7 @@ impl Board {
             let Some(Gathering { slots, entered, .. }) = self.open.remove(&round) else { continue };
             match Batch::new(&slots) {
                 Ok(batch) => {
+                    let entered = entered.into_iter().map(|(_, at)| at).collect();
                     self.mixing.insert(round, Mixing { entered, full: now });
                     self.counters.batches += 1;
                     batches.push((round, batch));
@@ -448,6 +493,10 @@ impl Board {
         };
         GatewayStatus { counters, times: self.times.iter().copied().collect() }
     }
+}
+
+fn not_withdrawn() -> Status {
+    Status::not_found("the round does not wait for payloads at this node: it mixes, or is over")
 }
 
 fn waiters_full() -> Status {

@@ -18,12 +18,12 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::announced::{Announced, Rules};
-use super::gateway::{Ended, MESSAGE_SLOTS, REGISTER, RESULT, SUBMIT, WATCH};
+use super::gateway::{Ended, MESSAGE_SLOTS, REGISTER, RESULT, SUBMIT, WATCH, WITHDRAW};
 use super::grpc::{ALPN, Dial, Wire};
 use super::options::{Contact, Sockets, Windows};
 use super::proto::{
     OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest, SealedSlot, SubmitReply,
-    SubmitRequest, WatchRequest,
+    SubmitRequest, WatchRequest, WithdrawReply, WithdrawRequest,
 };
 use crate::identity::{Identity, client_tls};
 
@@ -37,6 +37,8 @@ pub struct Round {
     pub batch: u32,
     /// Payloads that one sender may submit.
     pub share: u32,
+    /// Different senders whose payloads the batch still needed when the first node announced it.
+    pub senders_wanted: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +99,16 @@ pub enum ClientError {
     Node { node: u32, status: Box<Status> },
     #[error("cannot seal the payloads: {0}")]
     Thread(String),
+}
+
+impl ClientError {
+    /// Returns true if the first node of a team may have taken the payloads of a
+    /// [`submit`](Client::submit) that ended with this error: its answer is lost.
+    pub fn may_have_submitted(&self) -> bool {
+        let Self::Node { status, .. } = self else { return false };
+        // The gateway answers with other codes if it refuses payloads.
+        matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -278,6 +290,29 @@ impl Client {
         let call = Request::new(stream::iter(messages));
         let reply = grpc.client_streaming(call, PathAndQuery::from_static(SUBMIT), codec).await;
         Ok(reply.map_err(of_node)?.into_inner().room)
+    }
+
+    /// Returns the number of further senders that a round needs, as its first node announces it now.
+    /// `None` if the node announces the round no more: it has its batch, or is over.
+    pub fn senders_wanted(&self, round: &Round) -> Option<u32> {
+        self.shared.open.borrow().senders_wanted(round)
+    }
+
+    /// Removes all payloads of this sender from a round that has not begun to mix. Returns their
+    /// number. An honest first node forgets them; the others have not seen them.
+    ///
+    /// # Errors
+    /// The first node of the team is not connected, or the round does not wait for payloads any more:
+    /// those of this sender may come out.
+    pub async fn withdraw(&self, round: &Round) -> Result<u32, ClientError> {
+        let node = round.team.first().copied().unwrap_or_default();
+        let wire = self.shared.wire(node)?;
+        let of_node = |status| ClientError::Node { node, status: Box::new(status) };
+        let mut grpc = wire.ready().await.map_err(of_node)?;
+        let codec = ProstCodec::<WithdrawRequest, WithdrawReply>::default();
+        let call = Request::new(WithdrawRequest { round: round.round });
+        let reply = grpc.unary(call, PathAndQuery::from_static(WITHDRAW), codec).await;
+        Ok(reply.map_err(of_node)?.into_inner().payloads)
     }
 
     /// Waits for the end of a round. Queries the nodes of the team one after the other.

@@ -30,7 +30,7 @@ use super::node::Tally;
 use super::options::GatewayOptions;
 use super::proto::{
     KeptRequest, KeptRounds, OpenRounds, OutSlot, RegisterReply, RegisterRequest, ResultPart, ResultRequest,
-    SealedSlot, SubmitReply, SubmitRequest, WatchRequest,
+    SealedSlot, SubmitReply, SubmitRequest, WatchRequest, WithdrawReply, WithdrawRequest,
 };
 use super::quota::{Quota, Registrations};
 use super::task::Task;
@@ -52,6 +52,7 @@ pub enum Ended {
 pub(super) const REGISTER: &str = "/samara.mix.v1.Gateway/Register";
 pub(super) const WATCH: &str = "/samara.mix.v1.Gateway/Watch";
 pub(super) const SUBMIT: &str = "/samara.mix.v1.Gateway/Submit";
+pub(super) const WITHDRAW: &str = "/samara.mix.v1.Gateway/Withdraw";
 pub(super) const RESULT: &str = "/samara.mix.v1.Gateway/Result";
 pub(super) const KEPT: &str = "/samara.mix.v1.Gateway/Kept";
 /// Maximum slots in a message with payloads: some 200 KiB in the larger group.
@@ -164,6 +165,14 @@ impl Gateway {
         })??;
         let room = self.ask(move |task, answer| task.submit(round, sender, slots, answer)).await??;
         Ok(Response::new(SubmitReply { room }))
+    }
+
+    /// Removes the payloads of a sender that gives up.
+    async fn withdraw(self, call: Call<WithdrawRequest>) -> Result<Response<WithdrawReply>, Status> {
+        let sender = caller(&call)?.sender();
+        let WithdrawRequest { round } = call.into_inner();
+        let payloads = self.ask(move |task, answer| task.withdraw(round, sender, answer)).await??;
+        Ok(Response::new(WithdrawReply { payloads }))
     }
 
     /// Receives the payloads of a call.
@@ -364,6 +373,10 @@ impl Answers for Gateway {
                 let method = service_fn(move |call| self.clone().submit(call));
                 let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(bytes_max);
                 grpc.client_streaming(method, request).await
+            }
+            WITHDRAW => {
+                let method = service_fn(move |call| self.clone().withdraw(call));
+                small().unary(method, request).await
             }
             RESULT => {
                 let method = service_fn(move |call| self.clone().result(call));

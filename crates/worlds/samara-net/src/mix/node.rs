@@ -212,7 +212,8 @@ fn senders_side(
         refused: refused.clone(),
         options: gateway.clone(),
     }));
-    Ok((Board::new(node, gateway, group, announcements, refused), service))
+    let board = Board::new(node, gateway, group, announcements, refused);
+    Ok((board.with_queue_timeout(options.config.queue_timeout), service))
 }
 
 #[derive(Debug)]

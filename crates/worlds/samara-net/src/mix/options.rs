@@ -12,6 +12,7 @@ use samara_engine::settings::{Ranges, above};
 use samara_engine::units::{Share, Size, Span};
 use samara_mix::{Config, Group};
 
+use super::board::CLOSE_EARLY;
 use crate::identity::{Fingerprint, Identity};
 use crate::status::{OptionError, check};
 
@@ -91,7 +92,8 @@ samara_engine::settings! {
         #[range(1..)]
         pub senders_min: u32 => senders_min,
         /// Time that a round waits for payloads of enough senders after its first one. Afterwards it
-        /// fails, and the senders keep their payloads.
+        /// fails, and the senders keep their payloads. Less than [`Config::queue_timeout`]: a round
+        /// without payloads ends so much before.
         pub hold: Duration => hold as Span,
         /// Maximum percentage of a batch that one sender may fill, but at least one slot.
         #[range(1..=100)]
@@ -377,6 +379,12 @@ impl Options {
             let is_node = self.number() != Some(self.pool.len() as u32);
             check(is_node, "gateway", gateway, "no gateway, as the scheduler accepts no payloads")?;
             gateway.check()?;
+        }
+        if let Some(gateway) = &self.gateway {
+            // Otherwise rounds end at the nodes while their payloads wait for those of others.
+            let (hold, time) = (gateway.hold, self.config.queue_timeout);
+            let expected = format!("some seconds less than queue_timeout = {time:?}");
+            check(hold + CLOSE_EARLY < time, "hold", hold, expected)?;
         }
         self.windows.check()?;
         let gateway = self.gateway.as_ref().map(|gateway| gateway.listen);

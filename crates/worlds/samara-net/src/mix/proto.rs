@@ -63,6 +63,9 @@ pub struct OpenRound {
     /// Payloads that one sender may submit for the round; 0 except at the first node of the team.
     #[prost(uint32, tag = "5")]
     pub share: u32,
+    /// Different senders whose payloads the batch still needs; 0 except at the first node of the team.
+    #[prost(uint32, tag = "6")]
+    pub senders_wanted: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -90,6 +93,21 @@ pub struct SubmitReply {
     /// Payloads for which the round still has room.
     #[prost(uint32, tag = "1")]
     pub room: u32,
+}
+
+/// Withdraws all payloads of the sender from a round that has not begun to mix.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct WithdrawRequest {
+    #[prost(uint64, tag = "1")]
+    pub round: u64,
+}
+
+/// The round has no payload of the sender any more.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct WithdrawReply {
+    /// Payloads that were removed.
+    #[prost(uint32, tag = "1")]
+    pub payloads: u32,
 }
 
 /// Requests the result of a round, and waits for its end.

@@ -116,6 +116,18 @@ impl Task {
         self.start_full();
     }
 
+    /// Removes the payloads of a sender. The answer is their number.
+    pub(super) fn withdraw(
+        &mut self,
+        round: u64,
+        sender: SenderId,
+        answer: oneshot::Sender<Result<u32, tonic::Status>>,
+    ) {
+        let Some(board) = &mut self.board else { return };
+        // Fails only if the caller has given up.
+        let _ = answer.send(board.withdraw(round, sender));
+    }
+
     pub(super) fn wait_for(&mut self, round: u64, from: IpAddr, answer: Waiter) {
         if let Some(board) = &mut self.board {
             board.wait_for(round, from, answer);
@@ -129,7 +141,7 @@ impl Task {
     }
 
     /// Hands the engine batches that are full or have waited long enough, and rounds that had too
-    /// few senders.
+    /// few senders, or nobody's payloads until too late.
     fn fill_batches(&mut self) {
         let Some(board) = &mut self.board else { return };
         let now = Instant::now();
@@ -220,7 +232,16 @@ impl Task {
                     self.pool.spawn(move || drop(done.send(work(job))));
                 }
                 hub::Event::Engine(event) => self.take_event(event),
-                _ => {}
+                hub::Event::LinkUp(peer) => {
+                    if let Some(link) = self.hub.links.get_mut(peer) {
+                        tracing::info!(node = link.name, "connected to a node");
+                    }
+                }
+                hub::Event::LinkDown { name, why, lost_copies, .. } => {
+                    tracing::warn!(node = name, %why, lost_copies, "lost the link to a node");
+                }
+                // The hub has counted and logged both, and a node that is down causes many.
+                hub::Event::DialFailed(..) | hub::Event::Refused(..) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::mix::proto::OpenRound;
 const RULES: Rules = Rules { nodes: 8, team_min: 3, batch_max: 100, announced_max: 16 };
 
 fn open(round: u64, team: &[u32]) -> OpenRound {
-    OpenRound { round, team: team.to_vec(), room: 10, batch: 10, share: 10 }
+    OpenRound { round, team: team.to_vec(), room: 10, batch: 10, share: 10, senders_wanted: 0 }
 }
 
 /// Announces the rounds as every node of the team.

@@ -81,6 +81,52 @@ fn a_batch_starts_when_it_is_full_or_has_waited() {
 }
 
 #[test]
+fn payloads_that_are_withdrawn_neither_come_out_nor_count_as_a_sender() {
+    let (mut board, rounds) = board(|options| (options.senders_min, options.sender_share_percent) = (2, 60));
+    let wanted = || rounds.borrow().rounds.first().map(|round| (round.room, round.senders_wanted));
+    let start = Instant::now();
+    let other = SenderId([2; 32]);
+    board.open(plan(7));
+    assert_eq!(wanted(), Some((3, 2)));
+    board.submit(7, SENDER, slots(1), start).expect("there is room");
+    board.submit(7, other, slots(1), start).expect("there is room");
+    assert_eq!(wanted(), Some((1, 0)));
+    assert_eq!(board.withdraw(7, other).expect("the round waits"), 1);
+    assert_eq!((board.withdraw(7, other).expect("the round waits"), wanted()), (0, Some((2, 1))));
+    // Of its share, the sender has all again, and the round is full with another one.
+    board.submit(7, other, slots(1), start).expect("there is room");
+    let third = SenderId([3; 32]);
+    board.submit(7, third, slots(1), start).expect("there is room");
+    assert_eq!(board.take_full(start).len(), 1);
+    assert_eq!(board.withdraw(7, other).expect_err("it mixes").code(), Code::NotFound);
+    let counters = board.status().counters;
+    assert_eq!((counters.payloads_taken, counters.payloads_withdrawn), (4, 1));
+    assert_eq!(counters.calls_refused, [("not_open", 1)].into());
+}
+
+/// A first payload leaves `hold` for others before the nodes end the round.
+#[test]
+fn a_round_without_payloads_ends_while_there_is_time_for_others() {
+    let (board, _rounds) = board(|options| {
+        (options.senders_min, options.sender_share_percent) = (2, 50);
+        options.hold = Duration::from_secs(60);
+    });
+    let mut board = board.with_queue_timeout(Duration::from_secs(180));
+    let start = Instant::now();
+    board.open(plan(7));
+    board.open(plan(8));
+    let closes = board.next_due().expect("rounds without payloads have a time");
+    let left = (start + Duration::from_secs(180)).duration_since(closes);
+    assert!((Duration::from_secs(60)..=Duration::from_secs(62)).contains(&left), "{left:?}");
+    let late = closes - Duration::from_millis(1);
+    assert!(board.take_abandoned(late).is_empty());
+    board.submit(8, SENDER, slots(1), late).expect("the round is open");
+    assert_eq!(board.take_abandoned(closes + Duration::from_secs(1)), [7]);
+    assert_eq!(board.next_due(), Some(late + Duration::from_secs(60)));
+    assert_eq!(board.take_abandoned(late + Duration::from_secs(60)), [8]);
+}
+
+#[test]
 fn every_node_of_a_team_announces_a_round_until_it_is_full_or_over() {
     let (mut board, rounds) = board(|_| {});
     let announced = || -> Vec<(u64, Vec<u32>, u32, u32)> {

@@ -196,7 +196,7 @@ async fn announced_by_a_liar(rounds: Vec<OpenRound>) -> ClientStatus {
 }
 
 fn open(round: u64, team: &[u32]) -> OpenRound {
-    OpenRound { round, team: team.to_vec(), room: 1_000, batch: 1_000, share: 1_000 }
+    OpenRound { round, team: team.to_vec(), room: 1_000, batch: 1_000, share: 1_000, senders_wanted: 0 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,7 +241,7 @@ async fn a_result_with_more_outcomes_than_the_batch_is_refused() {
     let client = Client::start(options).expect("it starts");
     soon(client.ready()).await;
     let result = async |batch| {
-        let round = Round { round: 1, team: vec![0], room: 0, batch, share: 0 };
+        let round = Round { round: 1, team: vec![0], room: 0, batch, share: 0, senders_wanted: 0 };
         soon(client.result(&round)).await
     };
     assert!(result(9).await.is_ok());

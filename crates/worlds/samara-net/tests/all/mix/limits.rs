@@ -116,7 +116,7 @@ async fn silent_connections_keep_nobody_out() {
 async fn requests_for_results_keep_nobody_out() {
     let change = gateways(|gateway| {
         gateway.waiters_max = 32;
-        (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
+        (gateway.fill, gateway.hold) = (Duration::from_secs(120), Duration::from_secs(120));
     });
     let network = Network::start(3, three(4), change).await;
     let client = network.client().await;
@@ -182,7 +182,7 @@ async fn answers_to_an_address_have_a_rate() {
 async fn further_watches_of_a_connection_bring_no_further_announcements() {
     let change = gateways(|gateway| {
         gateway.announce_interval = Duration::from_secs(1);
-        (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
+        (gateway.fill, gateway.hold) = (Duration::from_secs(120), Duration::from_secs(120));
     });
     let network = Network::start(3, three(40), change).await;
     let client = network.client().await;
@@ -441,7 +441,7 @@ async fn a_forgotten_sender_is_told_so() {
 async fn announcements_that_follow_each_other_are_sent_together() {
     let change = gateways(|gateway| {
         gateway.announce_interval = Duration::from_secs(2);
-        (gateway.fill, gateway.hold) = (Duration::from_secs(300), Duration::from_secs(300));
+        (gateway.fill, gateway.hold) = (Duration::from_secs(120), Duration::from_secs(120));
     });
     let network = Network::start(3, three(40), change).await;
     let client = network.client().await;
