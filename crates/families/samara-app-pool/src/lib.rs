@@ -129,12 +129,17 @@ fn signer_index(signer: &Signer) -> Option<u32> {
 
 /// The application of one node.
 ///
-/// It accepts every well-formed transaction whose sequence number no block has used, even if lower
-/// numbers are still missing. The experiments measure whether transactions arrive, not their order.
+/// It accepts every well-formed transaction whose sequence number no block has used. By default that
+/// includes those whose earlier ones are missing: most experiments measure whether transactions
+/// arrive, not their order.
 #[derive(Debug)]
 pub struct Ledger {
     /// Shared by all nodes; empty if transactions have no signers.
     signers: Arc<[Signer]>,
+    /// Whether it accepts the transactions of a signer in the order of sequence numbers only.
+    in_order: bool,
+    /// Transactions that it refused because an earlier one of their signer was missing.
+    out_of_order: u64,
     accounts: Vec<Account>,
     validation: Duration,
     /// Transactions that the processor has to check; the one in work is first.
@@ -178,7 +183,13 @@ impl Ledger {
     /// Creates an application with these signers that makes one check at a time, `validation` each.
     pub fn new(signers: Arc<[Signer]>, validation: Duration) -> Self {
         let accounts = vec![Account::default(); signers.len()];
-        Self { signers, accounts, validation, waiting: VecDeque::new() }
+        Self { signers, in_order: false, out_of_order: 0, accounts, validation, waiting: VecDeque::new() }
+    }
+
+    /// Makes the order of sequence numbers a rule.
+    #[must_use]
+    pub fn in_order(self, in_order: bool) -> Self {
+        Self { in_order, ..self }
     }
 
     /// Records that a block has used this sequence number of a signer.
@@ -191,7 +202,7 @@ impl Ledger {
 
     /// Returns the signer and sequence number that a block with this transaction uses; `None` if
     /// transactions have no signers, or if it is garbage.
-    fn account(&self, transaction: &Transaction) -> Option<(u32, u32)> {
+    fn used_by(&self, transaction: &Transaction) -> Option<(u32, u32)> {
         let Header { signer, sequence, .. } = Header::of(transaction)?;
         ((signer as usize) < self.accounts.len()).then_some((signer, sequence))
     }
@@ -208,7 +219,7 @@ impl Ledger {
         self.waiting.pop_front()
     }
 
-    fn judge(&mut self, transaction: &Transaction) -> Verdict {
+    fn judge(&mut self, transaction: &Transaction, kind: CheckKind) -> Verdict {
         let reject = |code, reason: &str| Verdict::Reject { code, reason: reason.to_owned() };
         let Some(header) = Header::of(transaction) else { return reject(1, "garbage") };
         if !header.valid {
@@ -223,6 +234,10 @@ impl Ledger {
             if account.committed.contains(header.sequence) {
                 return reject(3, "sequence number is used");
             }
+            if self.in_order && kind == CheckKind::New && header.sequence != account.taken.next {
+                self.out_of_order += u64::from(header.sequence > account.taken.next);
+                return reject(4, "sequence number is not the next one");
+            }
             account.taken.insert(header.sequence);
             admission.sender = self.signers.get(header.signer as usize).cloned();
             admission.sequence = Some(u64::from(header.sequence));
@@ -233,7 +248,7 @@ impl Ledger {
 
 impl Application for Ledger {
     fn check(&mut self, transaction: &Transaction, kind: CheckKind) -> Verdict {
-        let verdict = self.judge(transaction);
+        let verdict = self.judge(transaction, kind);
         if kind == CheckKind::Recheck || self.validation.is_zero() {
             return verdict;
         }
@@ -244,6 +259,11 @@ impl Application for Ledger {
     fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
         let account = self.accounts.get(signer_index(signer)? as usize)?;
         Some(u64::from(account.taken.next))
+    }
+
+    fn account(&mut self, transaction: &Transaction) -> Option<(Signer, u64)> {
+        let Header { signer, sequence, .. } = Header::of(transaction).filter(|_| self.in_order)?;
+        Some((self.signers.get(signer as usize)?.clone(), u64::from(sequence)))
     }
 }
 
@@ -336,6 +356,8 @@ pub struct Counters {
     pub pool_txs: u64,
     /// Number of peers with a free slot beside waiting requests.
     pub idle_slots: u64,
+    /// Transactions that the application refused because an earlier one of their signer was missing.
+    pub out_of_order: u64,
 }
 
 #[derive(Debug)]
@@ -408,6 +430,7 @@ impl Honest {
             requests: cat.outstanding() as u64,
             pool_txs: cat.pool().len() as u64,
             idle_slots: cat.idle_slots() as u64,
+            out_of_order: cat.pool().application().out_of_order,
         }
     }
 
@@ -417,7 +440,7 @@ impl Honest {
         Block {
             height,
             keys: txs.iter().map(Transaction::key).collect(),
-            accounts: txs.iter().filter_map(|tx| ledger.account(tx)).collect(),
+            accounts: txs.iter().filter_map(|tx| ledger.used_by(tx)).collect(),
             bytes: txs.iter().map(|tx| tx.len() as u64).sum(),
         }
     }
@@ -542,6 +565,24 @@ mod tests {
         assert_eq!(ledger.expected_sequence(&Signer::new(b"x")), None);
         let garbage = ledger.check(&Transaction::new(vec![1; 50]), CheckKind::New);
         assert!(matches!(garbage, Verdict::Reject { code: 1, .. }), "{garbage:?}");
+    }
+
+    #[test]
+    fn order_can_be_a_rule() {
+        let mut ledger = ledger(Duration::ZERO).in_order(true);
+        let code = |verdict| match verdict {
+            Verdict::Reject { code, .. } => code,
+            _ => 0,
+        };
+        let mut check = |tx: &Transaction, kind| code(ledger.check(tx, kind));
+        assert_eq!(check(&tx(0, 1), CheckKind::New), 4, "the first one is missing");
+        assert_eq!(check(&tx(0, 0), CheckKind::New), 0);
+        assert_eq!(check(&tx(0, 0), CheckKind::New), 4, "the number is taken");
+        assert_eq!(check(&tx(0, 1), CheckKind::New), 0);
+        assert_eq!(check(&tx(0, 1), CheckKind::Recheck), 0);
+        assert_eq!(ledger.out_of_order, 1);
+        assert_eq!(ledger.account(&tx(1, 7)), Some((signer(1), 7)));
+        assert_eq!(self::ledger(Duration::ZERO).account(&tx(1, 7)), None, "it needs no order");
     }
 
     #[test]

@@ -23,18 +23,26 @@ pub use outcome::PoolData;
 pub use samara_app_pool as application;
 pub use section::Transactions;
 
-use samara_lab::family::{Family, Runs};
+use samara_lab::family::{Deadline, Family, Runs};
 use samara_lab::sweep::LACKS;
 
 /// The family of `[pool]`.
 pub static FAMILY: Family = Family {
     spec: &section::FAMILY,
     metrics: metrics::TransactionMetrics::METRICS,
-    runs: |scenario| Runs::of::<course::Pooling>().with_difference(course::differs(scenario)),
+    runs: |_| Runs::of::<course::Pooling>(),
     draw: torture::draw,
     page: &pages::PAGE,
     related: outcome::related,
     beside_first: &["bytes_saved_factor", "copies_saved_factor"],
     lacks: &LACKS,
+    deadline: Some(Deadline {
+        share: "disseminated_share",
+        items: "transactions",
+        made: "reached all pools",
+        covered: "transactions that reached all pools",
+        survivors: &["dissemination_ms"],
+        leads: false,
+    }),
     ..Family::BASE
 };

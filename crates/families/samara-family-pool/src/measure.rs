@@ -31,6 +31,11 @@ impl TxRow {
         self.committed != u64::MAX
     }
 
+    /// Returns true if the transaction should reach all pools: it is valid, and its origin accepted it.
+    pub fn is_spread(&self) -> bool {
+        self.valid && !self.refused
+    }
+
     /// Returns the milliseconds from submission to the last addition to a pool.
     pub fn dissemination_ms(&self) -> f64 {
         self.last_at.saturating_sub(self.submitted) as f64 / 1e6
@@ -170,7 +175,7 @@ impl TxCollector {
 
     /// Returns the way of some valid transactions to the pools of honest nodes.
     pub(crate) fn spread(&self, point: &Point, uptime: &Uptime) -> Spread {
-        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
+        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.is_spread());
         let transactions = valid.map(|(number, row)| (number, row.origin));
         self.deliveries.spread(point, transactions, |row| row.item, |node| uptime.honest[node as usize])
     }
@@ -212,7 +217,7 @@ impl TxCollector {
         uptime: &'a Uptime,
         end: u64,
     ) -> impl Iterator<Item = (&'a TxRow, Option<Vec<(u32, bool)>>)> + 'a {
-        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.valid && !row.refused);
+        let valid = (0..).zip(&self.rows).filter(|(_, row)| row.is_spread());
         valid.map(move |(number, row)| {
             let until = row.committed.min(end);
             let stays = |node: &u32| {

@@ -6,6 +6,7 @@ use crate::application::Header;
 use crate::section::Transactions;
 use samara_cat::pool::Cause;
 use samara_cat::{CatFrame, FrameKind, Ignored};
+use samara_engine::Frame;
 use samara_sim::{ConnectionStats, Count, HostStats, SEALED_FRAME};
 use serde::Serialize;
 
@@ -30,11 +31,18 @@ metrics! {
         pub incomplete: u64 = "transactions", Less, [""];
         /// Transactions that were lost because the only node that had them went down.
         pub lost_with_origin: u64 = "", Less, [];
-        /// Time from the submission of a transaction until another node has it in its pool.
+        /// Time from the submission of a transaction until another node has it in its pool. It includes
+        /// nodes that were down or joined in between, with the time in which they were down; see
+        /// `node_down` of `samara explain`.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
-        /// Time from the submission of a transaction until the last node has it, over transactions
-        /// that reached all pools.
+        /// Time from the submission of a transaction until the last node has it, over the `disseminated`
+        /// transactions. Like the delivery latency, it includes the time in which nodes were down.
         pub dissemination_ms: Option<Statistics> = "ms", Less, ["mean", "p99"];
+        /// Transactions that reached the pools of all honest nodes. A block or a fault can keep a
+        /// transaction from a pool.
+        pub disseminated: u64 = "transactions", More, [];
+        /// These transactions, as a share of the valid ones.
+        pub disseminated_share: f64 = "share", More, [""];
         /// Bodies received per node and transaction.
         pub duplication_factor: f64 = "", Less, [""];
         /// The least duplication factor of flooding on this graph: every link carries a transaction
@@ -85,6 +93,10 @@ metrics! {
         /// channels, and `headers` (including acknowledgements and retransmissions). Among hostile
         /// nodes, `framing` is an estimate and `sealing` is the remainder.
         pub bytes: TransactionBytes = "bytes", Less, [];
+        /// Bytes on the wire over those of flooding: `bytes.total` over the bodies alone that flooding brings on
+        /// this graph (`flood_most` times the bytes of a body). Above 1 for flooding itself, since the
+        /// headers of its bodies do not count there.
+        pub wire_over_flooding: Option<f64> = "", Less, [""];
         /// Bytes that connections carried per node and transaction: messages and the framing of
         /// their packets, as the real pools count them.
         pub connection_bytes: f64 = "bytes", Less, [""];
@@ -118,6 +130,9 @@ metrics! {
         pub expired_txs: u64 = "transactions", Less, [];
         /// Transactions that applications rejected.
         pub failed_txs: u64 = "transactions", Neither, [];
+        /// Transactions that applications refused because an earlier one of their signer was missing,
+        /// with `pool.signers`.
+        pub out_of_order: u64 = "transactions", Less, [];
         /// Transactions that pools refused, by cause.
         pub refused: BTreeMap<&'static str, u64> = "", Neither, [];
         /// Frames and entries that were ignored, by cause.
@@ -209,15 +224,20 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
     let pairs = count * rows.len() as f64;
     let reach = collector.reach(&measured.uptime, measured.end_nanos);
     let all = measured.uptime.honest_count();
+    let valid = rows.iter().filter(|row| row.is_spread()).count() as f64;
     let complete = rows.iter().filter(|row| row.pools == all).map(|row| row.dissemination_ms());
+    let complete: Vec<f64> = complete.collect();
     let traffic: Vec<HostStats> = honest.iter().map(|node| measured.traffic[*node]).collect();
-    let nodes = measured.degrees.len() as f64;
-    let links = measured.degrees.iter().map(|degree| f64::from(*degree)).sum::<f64>() / 2.0;
-    let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
     let received = traffic.iter().map(|stats| stats.received).fold(Count::default(), |sum, count| Count {
         packets: sum.packets + count.packets,
         bytes: sum.bytes + count.bytes,
     });
+    let bytes = bytes(measured, received, pairs);
+    let nodes = measured.degrees.len() as f64;
+    let links = measured.degrees.iter().map(|degree| f64::from(*degree)).sum::<f64>() / 2.0;
+    let flood_most = (2.0 * links - (nodes - 1.0)) / nodes;
+    let flooded = flood_most * body_bytes(measured) * ratio(valid, rows.len() as f64);
+    let connections = Connections::of(measured, |node| measured.uptime.honest[node]);
     let found = (totals.engine.block_hits + totals.engine.block_misses) as f64;
     let block_txs: Vec<f64> = measured.blocks.iter().map(|block| f64::from(block.txs)).collect();
     let refused = Cause::ALL.iter().map(|cause| (cause.name(), totals.pool.refused(*cause)));
@@ -241,10 +261,12 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         incomplete: reach.incomplete,
         lost_with_origin: reach.lost_with_origin,
         delivery_latency_ms: Statistics::of_durations(&collector.latency),
-        dissemination_ms: Statistics::of(&complete.collect::<Vec<_>>()),
+        dissemination_ms: Statistics::of(&complete),
+        disseminated: complete.len() as u64,
+        disseminated_share: ratio(complete.len() as f64, valid),
         duplication_factor: ratio(totals.engine.bodies_received as f64, pairs),
         flood_least: links / nodes,
-        flood_most: (2.0 * links - (nodes - 1.0)) / nodes,
+        flood_most,
         ideal: (nodes - 1.0) / nodes,
         successful_txs: totals.pool.successful_txs,
         unrequested_bodies: totals.engine.unrequested_bodies,
@@ -261,7 +283,8 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         bandwidth_mb_per_s: rates(|stats| stats.sent.bytes + stats.received.bytes),
         sent_mb_per_s: rates(|stats| stats.sent.bytes),
         received_mb_per_s: rates(|stats| stats.received.bytes),
-        bytes: bytes(measured, received, pairs),
+        bytes,
+        wire_over_flooding: (flooded > 0.0).then(|| bytes.total / flooded),
         connection_bytes: ratio(connections.messages + connections.framing, pairs),
         bytes_saved_factor: None,
         copies_saved_factor: None,
@@ -277,6 +300,7 @@ pub fn transaction_metrics(measured: &TransactionsMeasured) -> TransactionMetric
         evicted_txs: totals.pool.evicted_txs,
         expired_txs: totals.pool.expired_txs,
         failed_txs: totals.pool.failed_txs,
+        out_of_order: totals.out_of_order,
         refused: refused.filter_map(named).collect(),
         ignored: ignored.filter_map(named).collect(),
         misbehaviour: measured.misbehaved.iter().map(|(why, count)| (why.name(), *count)).collect(),
@@ -326,6 +350,13 @@ impl Connections {
     }
 }
 
+/// Returns the bytes of a frame with a transaction.
+fn body_bytes(measured: &TransactionsMeasured) -> f64 {
+    let size = measured.point.scenario.part::<Transactions>().size.bytes();
+    let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
+    CatFrame::tx(header.transaction(size)).encoded_len() as f64
+}
+
 /// Splits the bytes received by honest nodes.
 ///
 /// The sender counts the bytes that connections add, and the network as a whole receives as many.
@@ -336,13 +367,8 @@ fn bytes(measured: &TransactionsMeasured, received: Count, pairs: f64) -> Transa
     let received = |kinds: &[FrameKind]| {
         kinds.iter().map(|kind| measured.totals.engine.received(*kind).bytes).sum::<u64>() as f64
     };
-    let workload = measured.point.scenario.part::<Transactions>().clone();
-    let header = Header { valid: true, number: 0, signer: 0, sequence: 0, priority: 0, gas: 0 };
-    let frame = CatFrame::tx(header.transaction(workload.size.bytes()));
     let copies = received(&[FrameKind::Txs, FrameKind::Bundle]);
-    let bodies = (measured.collector.deliveries.count() as f64
-        * samara_engine::Frame::encoded_len(&frame) as f64)
-        .min(copies);
+    let bodies = (measured.collector.deliveries.count() as f64 * body_bytes(measured)).min(copies);
     let announcements = received(&[FrameKind::SeenTx, FrameKind::SeenKeys]);
     let requests = received(&[FrameKind::WantTx, FrameKind::WantKeys, FrameKind::NotFound]);
     let blocks = received(&[FrameKind::CompactBlock]);

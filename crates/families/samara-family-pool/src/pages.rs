@@ -3,7 +3,7 @@
 use samara_cat::config::Parameters;
 use samara_lab::page::{Bars, Chart, Column, Ecdf, Form, PageSpec, Range, Section, Swept, computed, mean};
 use samara_lab::report::{Grid, Results, Runs, grouped as groups};
-use samara_report::words::{factor, fixed, grouped, listed, plural};
+use samara_report::words::{MISSING, factor, fixed, grouped, listed, plural, short_ms};
 use samara_report::{Drawing, Figure, Part, Row as TableRow, Swept as Axis, Table};
 use samara_scenario::Scenario;
 
@@ -69,22 +69,42 @@ pub(super) static PAGE: PageSpec = PageSpec {
 const COSTS: Section = Section::new("Cost of each pool").about(LEGEND).tables(&[&[
     mean("copies", "duplication_factor", Form::Fixed(3)),
     mean("incomplete", "incomplete", Form::Number),
+    mean("p50", "delivery_latency_ms.p50", Form::ShortMs),
+    mean("p99", "delivery_latency_ms.p99", Form::ShortMs),
+    computed("to all", |_, row| to_all(row)),
+    mean("in all", IN_ALL, Form::Percent(1)),
     mean("SeenTx", "seen_tx", Form::Fixed(1)),
     mean("WantTx", "want_tx", Form::Fixed(2)),
-    mean("p50", "delivery_latency_ms.p50", Form::ShortMs),
     mean("p95", "delivery_latency_ms.p95", Form::ShortMs),
-    mean("p99", "delivery_latency_ms.p99", Form::ShortMs),
     mean("kB", CONNECTIONS, Form::Kilo(2)),
     mean("kB wire", WIRE, Form::Kilo(2)),
+    mean("of flooding", "wire_over_flooding", Form::Percent(1)),
     computed("saved", |grid, row| fixed(saved(grid, row).unwrap_or(f64::NAN), 2)),
     mean("early", "early_timeouts", Form::Number),
     mean("by block", "by_block_share", Form::Percent(2)),
 ]]);
 
 const LEGEND: &str = "Per node and transaction: bodies received (copies), announcements, requests; bytes in connections and on the wire.\n\
-p50, p95, p99: from the submission until a node has it. Saved: bytes in connections of the first run with the same transactions and network over those of this run. Early: requests that timed \
+p50, p95, p99: from the submission until a node has it; to all: until the last node has it, the mean. In all: share of the valid \
+transactions that reached the pools of all honest nodes; with fewer than all, \"to all\" has a * and covers only these. Nodes that were \
+down count with that time. Of flooding: \
+bytes on the wire over those of the bodies of flooding alone. Saved: bytes in connections of the first run with the \
+same transactions and network over those of this run. Early: requests that timed \
 out before the usual response time of their peer. By block: share of transactions that a node had from a block before its pool had them. Incomplete: \
 transactions that did not reach every honest node.";
+
+/// The share of transactions that the time to all nodes covers.
+const IN_ALL: &str = "disseminated_share";
+
+/// Returns the mean time until the last node has a transaction. It has a mark if it covers only some of
+/// them.
+fn to_all(row: &Runs<'_>) -> String {
+    let mark = if row.mean(IN_ALL) < 1.0 { " *" } else { "" };
+    match row.mean("dissemination_ms.mean") {
+        mean if mean.is_finite() => short_ms(mean) + mark,
+        _ => MISSING.to_owned(),
+    }
+}
 
 /// The bytes of a run per node and transaction, and the names of both ways to count them.
 const CONNECTIONS: &str = "connection_bytes";
@@ -264,8 +284,8 @@ fn delivered(results: &Results<'_>) -> String {
 
 /// Returns a sentence for each set of comparable runs.
 ///
-/// It compares the run with the fewest bytes to the first run or, if that is the first, to the
-/// run with the most bytes.
+/// It compares the run with the fewest bytes to the first run of the set or, if that is the first, to
+/// the run with the most bytes.
 fn savings(results: &Results<'_>) -> Vec<String> {
     // A pool that blocks overtake saves bytes because it is late.
     let in_time = results.rows.iter().filter(|row| row.mean("by_block_share") < 0.01);
@@ -274,9 +294,11 @@ fn savings(results: &Results<'_>) -> Vec<String> {
     let sentence = |(_, group): &(_, Vec<(&Runs<'_>, f64)>)| {
         let best = group.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let worst = group.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let other = if best.0.run == group[0].0.run { worst } else { &group[0] };
-        let times = best.1 / other.1;
-        let [copies, others] = [best, other].map(|(row, _)| format!("{:.2}", row.mean("duplication_factor")));
+        // The first run counts even if it is late itself.
+        let base = *like(results, best.0).first()?;
+        let other = if best.0.run == base.run { worst.0 } else { base };
+        let times = other.mean(CONNECTIONS) / best.0.mean(CONNECTIONS);
+        let [copies, others] = [best.0, other].map(|row| format!("{:.2}", row.mean("duplication_factor")));
         let compared = if copies == others { "in both".to_owned() } else { format!("instead of {others}") };
         (times > 1.05).then(|| {
             format!(
@@ -284,8 +306,8 @@ fn savings(results: &Results<'_>) -> Vec<String> {
                  node and transaction {compared}.",
                 best.0.label,
                 factor(times),
-                other.0.label,
-                less(other.0.mean(WIRE) / best.0.mean(WIRE)),
+                other.label,
+                less(other.mean(WIRE) / best.0.mean(WIRE)),
             )
         })
     };

@@ -15,7 +15,7 @@ use crate::application::{Adversary, HEADER_BYTES};
 use samara_scenario::Arrivals;
 use samara_scenario::family::{FamilySpec, NO_TOPICS, NO_UNSENT, PartType, ProtocolKind};
 use samara_scenario::keep_one;
-use samara_scenario::{Checks, FlushSpec, Scenario, TransportKind};
+use samara_scenario::{Checks, FaultKind, FlushSpec, Scenario, TransportKind};
 
 pub static FAMILY: FamilySpec = FamilySpec {
     section: "pool",
@@ -51,6 +51,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         "cat-adr" "170 s",
         "cat-from" "540 s",
         "cat-late" "30 s",
+        "cat-order" "50 s",
         "cat-band" "370 s",
         "cat-measured" "140 s",
         "cat-measured-tcp" "< 1 s",
@@ -106,6 +107,10 @@ pub struct Transactions {
     pub consensus: Span,
     /// Number of priorities, drawn uniformly for each transaction. With 1, all are equal.
     pub priorities: u32,
+    /// Number of signers of the transactions of a `rate`, each with a node. Applications then accept
+    /// the transactions of a signer in the order of their sequence numbers only. Default: each node
+    /// is a signer, and the order does not matter.
+    pub signers: Option<u32>,
     /// Whether transactions have a signer (the client, or with a `rate` the node) and a sequence
     /// number.
     pub signed: bool,
@@ -134,6 +139,7 @@ impl Default for Transactions {
             gas: 1,
             consensus: Span::default(),
             priorities: 1,
+            signers: None,
             signed: true,
             invalid: Share::default(),
             groups: Vec::new(),
@@ -263,6 +269,8 @@ fn with_channels(scenario: &Scenario, transport: &mut Transport) {
 const BLOCKS_MAX: u64 = 10_000_000;
 /// Maximum number of transactions in a run, whose state and deliveries are kept in memory.
 const TRANSACTIONS_MAX: f64 = 10_000_000.0;
+/// Maximum number of signers with an order.
+const SIGNERS_MAX: u32 = 100_000;
 /// Maximum number of deliveries in a run. Each transaction needs one bit per node in memory.
 const DELIVERIES_MAX: f64 = 1e11;
 
@@ -283,6 +291,7 @@ fn check(checks: &mut Checks<'_>, scenario: &Scenario) {
     }
     checks.starts_after_links("pool.warm_up", transactions.warm_up, scenario);
     check_arrivals(checks, scenario, transactions);
+    check_signers(checks, scenario, transactions);
     check_blocks(checks, transactions, cat);
     check_cat(checks, scenario, transactions);
     check_connection(checks, scenario);
@@ -335,6 +344,25 @@ fn check_arrivals(checks: &mut Checks<'_>, scenario: &Scenario, transactions: &T
     }
 }
 
+fn check_signers(checks: &mut Checks<'_>, scenario: &Scenario, transactions: &Transactions) {
+    let Some(signers) = transactions.signers else { return };
+    checks.range("pool.signers", signers, 1, SIGNERS_MAX);
+    if transactions.rate.is_none() {
+        checks.wrong("pool.signers", "needs pool.rate: each client of a closed loop is a signer");
+    }
+    if !transactions.signed {
+        checks.wrong("pool.signers", "is set, but pool.signed is false; remove one of them");
+    }
+    let ends = |kind: &FaultKind| matches!(kind, FaultKind::Crash {} | FaultKind::Vanish {});
+    if scenario.faults.iter().any(|fault| ends(&fault.kind)) {
+        checks.wrong(
+            "pool.signers",
+            "is set beside a fault \"crash\" or \"vanish\", but a client does not sign again what its node \
+             loses, so that all later transactions of the signer wait for ever; remove one of them",
+        );
+    }
+}
+
 fn check_blocks(checks: &mut Checks<'_>, transactions: &Transactions, cat: &Parameters) {
     if transactions.block_size < transactions.size && transactions.block_interval.nanos() > 0 {
         checks.wrong(
@@ -376,8 +404,10 @@ fn check_cat(checks: &mut Checks<'_>, scenario: &Scenario, transactions: &Transa
         checks.wrong("protocol.bundle_txs", "needs a bundle_window");
     }
     let presets = transactions.groups.iter().filter_map(|group| group.preset);
-    if !transactions.signed && presets.chain([cat.preset]).any(|preset| preset == Preset::Cat2026) {
-        checks.wrong("pool.signed", "is false, but the pool of 2026 accepts no announcements without signer");
+    if !transactions.signed
+        && presets.chain([cat.preset]).any(|preset| matches!(preset, Preset::Cat2025 | Preset::Cat2026))
+    {
+        checks.wrong("pool.signed", "is false, but the pools since 2025 announce signers");
     }
     let shares: f64 = transactions.groups.iter().map(|group| group.share.fraction()).sum();
     if shares > 1.0 + 1e-9 {

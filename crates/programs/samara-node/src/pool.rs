@@ -27,6 +27,9 @@ pub(crate) struct AcceptsAll {
     /// Whether each transaction gets a new signer, with itself as the first transaction: some
     /// generations request only transactions with a signer.
     signers: bool,
+    /// Whether the application knows the signers of transactions that it has not seen, as the
+    /// generation of 2026 needs. Otherwise the pool requests them in any order.
+    knows_all: bool,
 }
 
 impl Application for AcceptsAll {
@@ -37,7 +40,7 @@ impl Application for AcceptsAll {
     }
 
     fn expected_sequence(&mut self, _: &Signer) -> Option<u64> {
-        self.signers.then_some(0)
+        self.knows_all.then_some(0)
     }
 }
 
@@ -57,7 +60,10 @@ impl Pool {
         let identity = key.id().identity();
         let CheckedPool { engine: config, options } = config;
         let config = Arc::new(config);
-        let application = AcceptsAll { signers: config.sequences.is_some() };
+        let application = AcceptsAll {
+            signers: config.sequences.is_some(),
+            knows_all: config.sequences.is_some_and(|rules| rules.strict),
+        };
         let engine = Cat::new(Arc::clone(&config), &identity, application);
         let engine = engine.map_err(|error| format!("pool: {error}"))?;
         let codec = CatCodec::new(&config);

@@ -23,6 +23,10 @@ pub(super) fn of(
         ("transport.connection".to_owned(), why.to_owned())
     })?;
     brief::can_validate(scenario, hosts, host)?;
+    if workload.signers.is_some() {
+        let why = "is set, but applications of other programs accept transactions in any order; remove it";
+        return Err(("pool.signers".to_owned(), why.to_owned()));
+    }
     Ok(json!({ "pool": {
         "bytes": workload.size.bytes(),
         "signers": world::signers(workload, scenario.network.nodes as usize),

@@ -78,9 +78,9 @@ impl Clients {
         this
     }
 
-    /// Returns the number of signers: the clients or, with a rate, the nodes.
+    /// Returns the number of signers: the clients or, with a rate, those of the scenario or the nodes.
     pub(super) fn signer_count(workload: &Transactions, nodes: usize) -> u32 {
-        workload.closed_loop().unwrap_or(nodes as u32)
+        workload.closed_loop().or(workload.signers).unwrap_or(nodes as u32)
     }
 
     /// Schedules the next transaction of a client at a random time within the spread from `from`.
@@ -107,8 +107,9 @@ impl Clients {
     fn draw(&mut self, rate: f64, until: u64) {
         let (interval, until) = (1e9 / rate, until.min(self.workload.end_nanos()));
         while (self.next_at.round() as u64) < until {
-            let node = self.rng.index(self.nodes.len());
-            self.due.push(Reverse((self.next_at.round() as u64, node as u32)));
+            let sources = self.workload.signers.map_or(self.nodes.len(), |signers| signers as usize);
+            let source = self.rng.index(sources);
+            self.due.push(Reverse((self.next_at.round() as u64, source as u32)));
             self.next_at += match self.workload.arrivals() {
                 Arrivals::Even => interval,
                 Arrivals::Poisson => self.rng.exponential(interval),
@@ -119,12 +120,13 @@ impl Clients {
     fn submission(&mut self, at: u64, client: u32) -> Submission {
         let number = self.number;
         self.number += 1;
-        // Clients of a node that is down use the next one; with a rate, `client` is the place.
-        let first = self.homes.get(client as usize).map_or(client as usize, |home| *home);
+        // Clients of a node that is down use the next one; with a rate, `client` is the place or the
+        // signer.
+        let first = self.homes.get(client as usize).map_or(client as usize % self.nodes.len(), |home| *home);
         let next = (first..self.nodes.len()).chain(0..first).map(|place| self.nodes[place]);
         let node = next.clone().find(|node| self.uptime.is_up(*node, at)).unwrap_or(self.nodes[first]);
         let closed = self.workload.rate.is_none();
-        let signer = if closed { client } else { node };
+        let signer = if closed || self.workload.signers.is_some() { client } else { node };
         let valid = !self.contents.chance(self.workload.invalid.fraction());
         let header = Header {
             valid,
@@ -246,6 +248,24 @@ mod tests {
         let random = counts(Placement::Random);
         let variance = random.iter().map(|count| (f64::from(*count) - 11.0).powi(2)).sum::<f64>() / 100.0;
         assert!(random.iter().sum::<u32>() == 1_100 && (7.0..16.0).contains(&variance), "{variance}");
+    }
+
+    #[test]
+    fn a_signer_has_one_node_and_counts_its_transactions() {
+        let workload = Transactions {
+            rate: Some(40.0),
+            signers: Some(7),
+            duration: Span::from_millis(10_000),
+            ..Transactions::default()
+        };
+        let mut next = [0; 7];
+        for Submission { node, transaction, .. } in Clients::new(&workload, uptime(5), 1).before(u64::MAX) {
+            let Header { signer, sequence, .. } = Header::of(&transaction).expect("a header");
+            assert_eq!(node, signer % 5);
+            assert_eq!(sequence, next[signer as usize]);
+            next[signer as usize] += 1;
+        }
+        assert!(next.iter().sum::<u32>() == 400 && next.iter().all(|count| *count > 30), "{next:?}");
     }
 
     #[test]

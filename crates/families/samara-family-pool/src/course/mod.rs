@@ -29,7 +29,6 @@ use samara_scenario::Point;
 use serde_json::Value;
 
 use clients::{Clients, Submission};
-pub(crate) use world::differs;
 
 /// Maximum virtual time between two checks of the run.
 const SLICE_NANOS: u64 = 500_000_000;
@@ -116,18 +115,22 @@ impl TransactionsMeasured {
 pub struct Totals {
     pub engine: Metrics,
     pub pool: PoolMetrics,
+    /// Transactions that applications refused because an earlier one of their signer was missing.
+    pub out_of_order: u64,
 }
 
 impl Totals {
     fn remove(&mut self, earlier: &Self) {
         self.engine.remove(&earlier.engine);
         self.pool.remove(&earlier.pool);
+        self.out_of_order -= earlier.out_of_order;
     }
 
     /// Adds the counters of a node since its start.
     pub fn add(&mut self, counters: &Counters) {
         self.engine.add(&counters.engine);
         self.pool.add(&counters.pool);
+        self.out_of_order += counters.out_of_order;
     }
 }
 
@@ -487,9 +490,10 @@ impl Experiment for Pooling {
     fn measured(mut self, world: &mut dyn World<Node>) -> Result<TransactionsMeasured, RunError> {
         let (now, counters) = (world.now().as_nanos(), world.counters()?);
         self.note_maxima(&counters);
-        let Totals { engine, pool } = self.totals(now, &counters);
+        let Totals { engine, pool, out_of_order } = self.totals(now, &counters);
         self.measured.totals.engine.add(&engine);
         self.measured.totals.pool.add(&pool);
+        self.measured.totals.out_of_order += out_of_order;
         self.measured.totals.remove(&self.totals_before);
         let connection = |(node, now): (usize, Option<ConnectionStats>)| {
             let before = self.connections_before.get(node).and_then(Option::as_ref);

@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::application::Adversary;
 use crate::application::{Honest, Hostile, Ledger, Node, signer};
 use crate::section::{self, Transactions};
-use samara_cat::config::Parameters;
 use samara_cat::pool::Signer;
-use samara_cat::{Cat, Config, Preset};
+use samara_cat::{Cat, Config};
 use samara_engine::{NodeRng, Outbox, Purpose};
-use samara_scenario::{FaultKind, Scenario};
+use samara_scenario::Scenario;
 use samara_sim::{NodeFactory, identity_of};
 
 use super::Clients;
@@ -41,16 +40,7 @@ pub(crate) fn uptime(scenario: &Scenario, seed: u64) -> Uptime {
     };
     let mut honest: Vec<bool> = roles(scenario, seed).into_iter().map(|role| !hostile(role)).collect();
     network::hostile(scenario, seed).for_each(|host| honest[host as usize] = false);
-    let mut down = vec![Vec::new(); scenario.network.nodes as usize];
-    for (index, fault) in scenario.faults.iter().enumerate() {
-        if matches!(fault.kind, FaultKind::Crash {} | FaultKind::Vanish {}) {
-            let until = fault.until.map_or(u64::MAX, |until| until.nanos());
-            for host in network::hit(scenario, index, seed) {
-                down[host as usize].push((fault.at.nanos(), until));
-            }
-        }
-    }
-    Uptime { honest, down }
+    Uptime { honest, down: network::down(scenario, seed) }
 }
 
 #[derive(Clone)]
@@ -70,18 +60,6 @@ fn kinds(scenario: &Scenario) -> Vec<Kind> {
         }
     });
     std::iter::once(own).chain(groups).collect()
-}
-
-/// Returns the key that hosts in processes have in another form: their channels decide on protocols.
-pub(crate) fn differs(scenario: &Scenario) -> Option<(&'static str, &'static str)> {
-    scenario.transport.connection.as_ref()?;
-    // Hostile nodes have the channels of the default.
-    let groups = scenario.part::<Transactions>().groups.iter().map(|group| group.preset.unwrap_or_default());
-    let presets: Vec<Preset> = groups.chain([scenario.part::<Parameters>().preset]).collect();
-    let is_mixed = presets.contains(&Preset::Cat) && presets.contains(&Preset::Cat2026);
-    let what = "on real channels, nodes of \"cat\" and \"cat-2026\" have only flooding in common, and those of 2026 \
-                drop what they did not ask for";
-    is_mixed.then_some(("pool.group", what))
 }
 
 /// Returns the number of signers that applications know.
@@ -106,6 +84,7 @@ impl Pools {
         let names = protocols(&kinds).into();
         let nodes = plan.nodes() as usize;
         let signers: Arc<[Signer]> = (0..signers(workload, nodes)).map(signer).collect();
+        let in_order = workload.signers.is_some();
         let validation = plan.network().hosts.validation.clone();
         let of = Arc::clone(&kind_of);
         let node = move |host: u32| {
@@ -114,7 +93,7 @@ impl Pools {
             if let Some((adversary, interval)) = adversary {
                 return (Node::Hostile(Hostile::new(*adversary, *interval, Arc::clone(config))), outbox);
             }
-            let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]);
+            let ledger = Ledger::new(Arc::clone(&signers), validation[host as usize]).in_order(in_order);
             let cat = Cat::new(Arc::clone(config), &identity_of(host), ledger);
             let cat = cat.expect("the configuration was checked");
             (Node::Honest(Box::new(Honest::new(cat))), outbox)

@@ -36,8 +36,33 @@ fn small_version_of_the_adr_experiment() {
     assert!((copies(pull) - 0.99).abs() < 0.01, "{}", copies(pull));
     assert_eq!(ours.metrics.early_timeouts, 0);
     assert!(p50(ours) <= p50(old) / 2.0, "{} and {}", p50(ours), p50(old));
+    // It goes by the bodies of flooding, so that flooding itself has its framing and headers on top.
+    let shares = [flood, old, ours].map(|result| result.metrics.wire_over_flooding.unwrap());
+    assert!((0.97..1.2).contains(&shares[0]) && shares[1] < 0.2 && shares[2] < shares[1], "{shares:?}");
     let saved = old.metrics.bytes_saved_factor.unwrap();
     assert!((7.5..12.5).contains(&saved) && flood.metrics.bytes_saved_factor == Some(1.0), "{saved}");
+}
+
+/// Applications that need the order lose nothing with pools that keep it, and refuse what overtakes an
+/// earlier transaction with others.
+#[test]
+fn pools_keep_the_order_of_signers() {
+    let set = [
+        ("pool.duration", "10 s"),
+        ("scenario.seeds", "[1]"),
+        ("sweep.axis.0.values", "[\"50 ms\"]"),
+        ("sweep.axis.1.values", "[\"100 ms\"]"),
+    ];
+    let results = results("cat-order", &set, &["cat-merged", "cat-2025", "cat-2026", "cat"], 1);
+    let [merged, kept @ ..] = &results[..] else { panic!("four runs") };
+    assert!(merged.metrics.out_of_order > 100, "{}", merged.metrics.out_of_order);
+    assert!(merged.metrics.failed_txs >= merged.metrics.out_of_order);
+    for result in kept {
+        let (name, metrics) = (&result.run.name, &result.metrics);
+        assert_eq!((metrics.out_of_order, metrics.incomplete), (0, 0), "{name}");
+        assert_eq!((metrics.failed_txs, metrics.transactions), (0, 300), "{name}");
+        assert!(metrics.duplication_factor < 0.96, "{name}: {}", metrics.duplication_factor);
+    }
 }
 
 #[test]
@@ -187,6 +212,32 @@ fn validation_delays_delivery_and_invalid_transactions_do_not_spread() {
     assert_eq!((invalid.metrics.delivered_share, invalid.metrics.failed_txs), (1.0, bad.len() as u64));
 }
 
+/// A node that is down from 6.5 s on lacks the transactions of the second half, and a node that is down until
+/// 7 s gets those of the first half late: both count in the times and in the share.
+#[test]
+fn time_to_all_nodes_has_the_share_of_transactions_that_it_covers() {
+    let crash = |until: &str| format!("[{{ kind = \"crash\", at = \"6500 ms\", nodes = [7]{until} }}]");
+    let of = |fault: &str| {
+        let set = [
+            ("network.nodes", "30"),
+            ("pool.rate", "20"),
+            ("pool.duration", "3 s"),
+            ("pool.block_interval", "0 s"),
+            ("fault", fault),
+        ];
+        results("cat-1000", &set, &[], 1).remove(0)
+    };
+    let gone = of(&crash(""));
+    let in_all = gone.transactions.iter().filter(|row| row.pools == 30).count() as u64;
+    assert!((20..40).contains(&in_all), "{in_all}");
+    assert_eq!((gone.metrics.disseminated, gone.metrics.incomplete), (in_all, 0));
+    assert!((gone.metrics.disseminated_share - in_all as f64 / 60.0).abs() < 1e-9);
+    let back = of(&crash(", until = \"7 s\""));
+    assert_eq!((back.metrics.disseminated, back.metrics.disseminated_share), (60, 1.0));
+    let max = |result: &Outcome<PoolData>| result.metrics.dissemination_ms.unwrap().max;
+    assert!(max(&back) > 500.0 && max(&gone) < 500.0, "{} and {}", max(&back), max(&gone));
+}
+
 #[test]
 fn runs_without_blocks_end_when_all_pools_have_everything() {
     let text = builtin("cat-1000").unwrap().text;
@@ -214,9 +265,17 @@ fn runs_without_blocks_end_when_all_pools_have_everything() {
 /// of all). It still waits for the next block, which uses the numbers that were announced while it was down.
 #[test]
 fn a_pool_with_sequence_numbers_goes_on_after_a_restart() {
-    let set = [("network.nodes", "30"), ("pool.duration", "22 s"), ("pool.block_interval", "3 s")];
-    let [pull] = &results("cat-churn", &set, &["cat-2026"], 1)[..] else { panic!("one run") };
-    let metrics = &pull.metrics;
-    assert!(metrics.misbehaviour.is_empty(), "{:?}", metrics.misbehaviour);
-    assert!(metrics.by_block_share < 0.2, "{}", metrics.by_block_share);
+    let set = [
+        ("network.nodes", "30"),
+        ("pool.duration", "22 s"),
+        ("pool.block_interval", "3 s"),
+        ("scenario.seeds", "[1, 2, 3]"),
+    ];
+    let seeds = results("cat-churn", &set, &["cat-2026"], 2);
+    assert_eq!(seeds.len(), 3);
+    for pull in &seeds {
+        let metrics = &pull.metrics;
+        assert!(metrics.misbehaviour.is_empty(), "{:?}", metrics.misbehaviour);
+        assert!(metrics.by_block_share < 0.2, "{}", metrics.by_block_share);
+    }
 }

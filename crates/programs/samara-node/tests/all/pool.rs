@@ -80,8 +80,16 @@ async fn transactions_are_forwarded_committed_and_counted() {
 /// Every generation carries transactions, over two links.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_preset_works() {
-    let presets =
-        ["flood-fifo", "flood-priority", "seen-only", "cat-2023", "cat2-2023", "cat-merged", "cat-2026"];
+    let presets = [
+        "flood-fifo",
+        "flood-priority",
+        "seen-only",
+        "cat-2023",
+        "cat2-2023",
+        "cat-merged",
+        "cat-2025",
+        "cat-2026",
+    ];
     for (seed, preset) in (100..).step_by(3).zip(presets) {
         let section = |peers: &[String]| {
             pool(peers).replace("[pool]", &format!("[pool]\nprotocol.preset = {preset:?}"))

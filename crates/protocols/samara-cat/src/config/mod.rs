@@ -207,14 +207,44 @@ pub enum Jitter {
 /// Requests in the order of sequence numbers (celestia-core since 2025).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequences {
-    /// Maximum distance from the expected sequence number at which transactions are requested and
-    /// kept (`maxReceivedBufferSize`).
+    /// Whether the rules of 2026 hold: an announcement needs a signer that the application knows, an
+    /// empty body is misbehaviour, and the announced sequence number decides on a body. Otherwise a
+    /// transaction of an unknown signer is requested at once, and the application reads the
+    /// sequence number of a body ([`Application::account`](crate::pool::Application::account)).
+    pub strict: bool,
+    /// Maximum number of consecutive transactions of a signer that are requested at the same time
+    /// (one until `254c0b4f` of celestia-core).
+    pub parallel_max: u64,
+    /// Maximum distance from the expected sequence number at which bodies are kept
+    /// (`maxReceivedBufferSize`); 0 if the application decides on bodies that arrive too early.
     pub ahead_max: u64,
     /// Maximum number of bodies from one peer that wait for earlier ones (`maxRequestsPerPeer` in
     /// `received_buffer.go`).
     pub buffered_per_peer_max: usize,
+    /// Maximum size of these bodies in bytes.
+    pub buffered_bytes_per_peer: usize,
+    /// Maximum size in bytes of all bodies that wait for earlier ones, including those of peers that
+    /// have left.
+    pub buffered_bytes: usize,
     /// Maximum number of waiting announcements of one signer (`seenPerSignerLimit`).
     pub pending_per_signer_max: usize,
+    /// The announcement that a signer with too many of them loses.
+    pub overflow: Overflow,
+    /// Whether a block makes the node look for transactions whose turn has come.
+    pub resumed_by_blocks: bool,
+    /// Maximum number of transactions of a signer that are announced to a peer of
+    /// [`Protocol::Sequenced`] ahead of what it is known to have. A peer of 2025 remembers 64, and
+    /// forgets the ones that it needs first.
+    pub announced_max: usize,
+}
+
+/// The waiting announcement that a signer with too many of them loses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// The one with the highest sequence number.
+    Highest,
+    /// The one that arrived first (`pending.go` of celestia-core v0.39).
+    Oldest,
 }
 
 samara_engine::ranges! {

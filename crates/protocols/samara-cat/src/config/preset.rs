@@ -5,8 +5,8 @@ use std::time::Duration;
 use samara_engine::outbox::{Dispatch, Lane, LaneConfig, Overflow};
 
 use super::{
-    Announce, Channel, Choice, Config, Hint, Inline, Jitter, LaneMap, Limits, Protocol, Recipients, Requests,
-    Sending, Sequences, Standing, Sticky, Timeout,
+    Announce, Channel, Choice, Config, Hint, Inline, Jitter, LaneMap, Limits, Overflow as PendingOverflow,
+    Protocol, Recipients, Requests, Sending, Sequences, Standing, Sticky, Timeout,
 };
 use crate::pool::{Order, PoolConfig};
 
@@ -35,6 +35,10 @@ samara_engine::names! {
         Cat2From2023 = "cat2-2023",
         /// CAT as merged (`v1.16.0-tm-v0.34.27`): jitter before each announcement.
         CatMerged = "cat-merged",
+        /// CAT of celestia-core v0.39.10: pull only, sticky peers, requests in the order of sequence
+        /// numbers.
+        #[cfg_attr(feature = "config", serde(rename = "cat-2025"))]
+        Cat2025 = "cat-2025",
         /// CAT of August 2026 (`dda8d507`): pull only, sticky peers, sequences, limits.
         #[cfg_attr(feature = "config", serde(rename = "cat-2026"))]
         Cat2026 = "cat-2026",
@@ -58,6 +62,7 @@ impl Preset {
                 Config { hint: Hint::From { wait: Duration::from_millis(200) }, ..cat_2023() }
             }
             Self::CatMerged => cat_merged(),
+            Self::Cat2025 => cat_2025(),
             Self::Cat2026 => cat_2026(),
             Self::Cat => cat(),
         }
@@ -163,7 +168,8 @@ fn cat_merged() -> Config {
     }
 }
 
-fn cat_2026() -> Config {
+/// `mempool/cat` of celestia-core v0.39.10 (October 2025), with the timeout of celestia-app.
+fn cat_2025() -> Config {
     let base = cat_2023();
     Config {
         protocols: vec![Protocol::Sequenced, Protocol::Flood],
@@ -174,26 +180,59 @@ fn cat_2026() -> Config {
             ..PoolConfig::default()
         },
         push: Recipients::Nobody,
-        take_unrequested: false,
         announce: Announce::Sticky,
+        sticky: Sticky { peers: 15, persistent: 0 },
         announce_own: true,
-        announce_duplicates: false,
         announced_is_seen: true,
         requests: Requests {
             // `MaxGossipDelay` of celestia-app; the default of celestia-core is 60 s.
             timeout: Timeout::Fixed(Duration::from_secs(20)),
-            late_answer_ends: false,
-            forget_unresponsive: true,
-            per_peer_max: 30,
             ..base.requests
         },
         sync: false,
         forget_on_disconnect: true,
         height_lag_max: Some(10),
         sequences: Some(Sequences {
+            strict: false,
+            parallel_max: 1,
+            ahead_max: 0,
+            buffered_per_peer_max: 0,
+            buffered_bytes_per_peer: 0,
+            buffered_bytes: 0,
+            pending_per_signer_max: 64,
+            overflow: PendingOverflow::Oldest,
+            resumed_by_blocks: false,
+            announced_max: usize::MAX,
+        }),
+        sending: Sending::of_2026(),
+        ..base
+    }
+}
+
+fn cat_2026() -> Config {
+    let base = cat_2025();
+    Config {
+        take_unrequested: false,
+        sticky: Sticky { peers: 15, persistent: 4 },
+        announce_duplicates: false,
+        requests: Requests {
+            late_answer_ends: false,
+            forget_unresponsive: true,
+            per_peer_max: 30,
+            ..base.requests
+        },
+        sequences: Some(Sequences {
+            strict: true,
+            parallel_max: 30,
             ahead_max: 30,
             buffered_per_peer_max: 30,
+            // As many bodies of maximum size.
+            buffered_bytes_per_peer: 30 << 20,
+            buffered_bytes: usize::MAX,
             pending_per_signer_max: 1_000,
+            overflow: PendingOverflow::Highest,
+            resumed_by_blocks: true,
+            announced_max: usize::MAX,
         }),
         limits: Limits {
             keys_per_peer: 1_000,
@@ -201,7 +240,6 @@ fn cat_2026() -> Config {
             txs_per_frame: 1,
             ..base.limits
         },
-        sending: Sending::of_2026(),
         ..base
     }
 }
@@ -237,6 +275,20 @@ fn cat() -> Config {
         sync: true,
         forget_on_disconnect: true,
         height_lag_max: Some(10),
+        // Peers of `cat/3` announce signers and sequence numbers.
+        sequences: Some(Sequences {
+            strict: false,
+            parallel_max: 64,
+            ahead_max: 256,
+            buffered_per_peer_max: 256,
+            buffered_bytes_per_peer: 32 << 20,
+            buffered_bytes: 128 << 20,
+            pending_per_signer_max: 4_096,
+            overflow: PendingOverflow::Highest,
+            resumed_by_blocks: true,
+            // Half of what v0.39.10 remembers: other peers announce to it as well.
+            announced_max: 32,
+        }),
         limits: Limits {
             keys_per_peer: usize::MAX,
             unknown_per_peer: 8_192,

@@ -112,7 +112,7 @@ impl<A: Application> Cat<A> {
         }
     }
 
-    fn needs_announcement(&self, id: ItemId, peer: PeerId) -> bool {
+    pub(super) fn needs_announcement(&self, id: ItemId, peer: PeerId) -> bool {
         let Some(item) = self.items.get(id) else { return false };
         self.config.announce == Announce::All || !item.seen.contains(peer)
     }
@@ -137,6 +137,9 @@ impl<A: Application> Cat<A> {
     fn send_announcement(&mut self, id: ItemId, peer: PeerId, frames: &Frames, cx: &mut Cx<'_>) -> bool {
         let Some(protocol) = self.speaks(peer) else { return false };
         let Some(frame) = frames.of(protocol) else { return false };
+        if !self.enters_window(id, peer, cx) {
+            return false;
+        }
         if !self.owe(peer, self.config.sending.map.announcements, frame, None, cx) {
             self.resync_later(peer, cx);
             return false;
@@ -293,6 +296,9 @@ impl<A: Application> Cat<A> {
         };
         let mut missed: Vec<Member> = self.pool.iter().filter_map(find).collect();
         missed.retain(|(id, _)| self.needs_announcement(*id, peer));
+        if protocol == Protocol::Sequenced {
+            missed.sort_by_key(|(_, key)| self.pool.entry(key).map(|entry| entry.sequence));
+        }
         for chunk in missed.chunks(KeyList::MAX) {
             if self.peers.get(peer).is_none_or(|state| state.resyncing) {
                 return;

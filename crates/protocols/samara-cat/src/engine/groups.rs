@@ -175,7 +175,9 @@ impl<A: Application> Cat<A> {
         self.mark_received(id, peer, cx.now());
         self.note_seen(id, peer);
         self.withdraw_copy(id, peer, cx);
-        self.add(id, tx, origin, cx);
+        if self.may_apply(id, tx, origin) {
+            self.add(id, tx, origin, cx);
+        }
         Some(id)
     }
 }

@@ -53,6 +53,8 @@ pub(super) enum Wait {
     Push,
     /// Earlier transactions of its signer are missing.
     Signer,
+    /// Its body is here, and earlier transactions of its signer are missing.
+    Turn,
     /// Only unreliable peers have announced it. The node asks other announcers at once.
     Better,
 }

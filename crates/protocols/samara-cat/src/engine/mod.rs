@@ -11,6 +11,7 @@
 //! | `requests` | requests and their timeouts |
 //! | `serve` | outgoing bodies, unrequested and as answers |
 //! | `sequences` | requests in the order of the senders' sequence numbers |
+//! | `windows` | announcements to peers that request in this order |
 //! | `groups` | several transactions under one key: bundles and blocks |
 //! | `items`, `peers` | the state of keys, and of peers |
 
@@ -30,6 +31,7 @@ mod sequences;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -216,6 +218,7 @@ impl<A: Application> Cat<A> {
                 Task::NoBetter { item } => self.no_better(item, cx),
                 Task::Retry { peer } => self.retry_bodies(peer, cx),
                 Task::Resync { peer } => self.resync(peer, cx),
+                Task::Unstick { peer } => self.unstick(peer, cx),
                 Task::Bundle => self.close_bundle(cx),
                 Task::BlockOverdue { item } => self.block_overdue(item, cx),
                 Task::Prune => self.prune(cx),
@@ -342,6 +345,7 @@ impl<A: Application> Cat<A> {
         self.settle_blocks(height, cx);
         self.forget_stale(cx.now());
         self.refresh_signers(cx);
+        self.refresh_windows(cx);
         if self.pool.txs_available() {
             cx.emit(Event::Available);
         }
@@ -487,6 +491,8 @@ enum Task {
     Retry { peer: PeerId },
     /// Announces everything that a peer may lack, after its queue was full of announcements.
     Resync { peer: PeerId },
+    /// Continues with announcements to a peer that has not requested what was announced to it.
+    Unstick { peer: PeerId },
     /// Ends the window for collecting own transactions.
     Bundle,
     /// Gives up on a compact block unless it is complete.

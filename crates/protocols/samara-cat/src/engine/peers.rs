@@ -7,6 +7,7 @@ use samara_engine::{PeerId, PeerIdentity, PeerMap, Time};
 use sha2::{Digest, Sha256};
 
 use super::items::ItemId;
+use super::windows::Windows;
 use crate::config::{Protocol, Standing as Rules};
 use crate::wire::{CatFrame, PushedBy};
 
@@ -88,8 +89,9 @@ pub(super) struct Peer {
     pub(super) repeats_left: u32,
     /// Number of its transactions that the application rejected.
     pub(super) invalid: u32,
-    /// Number of its bodies that wait for earlier ones.
+    /// Number of its bodies that wait for earlier ones, and their bytes.
     pub(super) buffered: usize,
+    pub(super) buffered_bytes: usize,
 
     // ---- sending ----
     /// Bodies that found no room in its queue.
@@ -98,6 +100,8 @@ pub(super) struct Peer {
     pub(super) retrying: bool,
     /// Whether a [`Task::Resync`](super::Task::Resync) is on the agenda.
     pub(super) resyncing: bool,
+    /// What was announced to it of each signer, ahead of what it is known to have.
+    pub(super) windows: Windows,
 
     // ---- a sleeping receive loop ----
     pub(super) asleep: bool,

@@ -97,7 +97,7 @@ impl<A: Application> Cat<A> {
     // ---- bodies ----
 
     fn on_txs(&mut self, peer: PeerId, txs: &[Transaction], cx: &mut Cx<'_>) {
-        let is_strict = self.config.sequences.is_some();
+        let is_strict = self.is_strict();
         if txs.is_empty() {
             self.metrics.ignore(Ignored::EmptyTxs);
             if is_strict {
@@ -141,12 +141,13 @@ impl<A: Application> Cat<A> {
         self.metrics.unrequested_bodies += u64::from(!requested);
         self.note_seen(id, peer);
         self.withdraw_copy(id, peer, cx);
+        self.acknowledged(id, peer, false, cx);
         if !requested && !self.config.take_unrequested {
             self.metrics.ignore(Ignored::Unrequested);
             return;
         }
-        if self.may_apply(id, tx, peer) {
-            let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: false };
+        let origin = Origin { from: Some(peer), pushed: !requested, in_bundle: false };
+        if self.may_apply(id, tx, origin) {
             self.add(id, tx, origin, cx);
         }
     }
@@ -283,7 +284,7 @@ impl<A: Application> Cat<A> {
     pub(super) fn on_seen_tx(&mut self, peer: PeerId, seen: &SeenTx, cx: &mut Cx<'_>) {
         let details = seen.details.as_ref();
         let signer = details.and_then(|details| details.signer.as_ref());
-        if self.config.sequences.is_some()
+        if self.is_strict()
             && signer.is_none()
             && self.peers.get(peer).is_some_and(|peer| peer.protocol == Protocol::Sequenced)
         {
@@ -330,7 +331,10 @@ impl<A: Application> Cat<A> {
                 }
             }
             None => {
-                wanted.retain(|id| self.items.get(*id).is_some_and(|item| item.wait != Wait::Push));
+                wanted.retain(|id| {
+                    let wait = self.items.get(*id).map(|item| item.wait);
+                    wait.is_some_and(|wait| !matches!(wait, Wait::Push | Wait::Signer))
+                });
                 self.request(&wanted, peer, cx);
             }
         }
@@ -358,16 +362,17 @@ impl<A: Application> Cat<A> {
             None => self.item_of(key, kind, cx.now()),
         };
         let noted = self.note_seen(id, peer);
+        self.acknowledged(id, peer, false, cx);
         let item = self.items.get(id)?;
         if item.is_here() {
             self.withdraw_copy(id, peer, cx);
             self.probe(id, peer, cx);
             return None;
         }
-        if item.live().is_some() {
+        if item.live().is_some() || item.wait == Wait::Turn {
             return None;
         }
-        if !noted && self.config.sequences.is_none() {
+        if !noted && !self.is_strict() {
             // A key that is not remembered is not requested either. The generation of 2026 requests
             // it anyway, up to its limit of requests.
             self.forget_if_unknown(id);
@@ -473,6 +478,6 @@ impl<A: Application> Cat<A> {
 impl Item {
     /// Returns true if the item may be requested.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.is_here() && self.live().is_none()
+        !self.is_here() && self.live().is_none() && self.wait != Wait::Turn
     }
 }

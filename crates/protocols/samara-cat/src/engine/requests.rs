@@ -462,7 +462,8 @@ impl<A: Application> Cat<A> {
 
     /// Asks another peer that has the item (`findNewPeerToRequestTx`).
     pub(super) fn request_elsewhere(&mut self, id: ItemId, cx: &mut Cx<'_>) {
-        let Some(item) = self.items.get(id).filter(|item| item.live().is_none()) else { return };
+        let is_open = |item: &&Item| item.live().is_none() && item.wait != Wait::Turn;
+        let Some(item) = self.items.get(id).filter(is_open) else { return };
         let mut candidates: SmallVec<[PeerId; 32]> =
             item.seen.iter().filter(|peer| self.can_ask(id, *peer)).collect();
         let has_any = !candidates.is_empty();

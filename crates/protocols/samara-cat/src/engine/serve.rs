@@ -169,6 +169,7 @@ impl<A: Application> Cat<A> {
             self.metrics.failed_responses += 1;
             return false;
         };
+        self.acknowledged(id, peer, true, cx);
         if self.is_repeated(id, peer, cx) {
             return true;
         }

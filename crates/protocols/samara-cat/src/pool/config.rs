@@ -114,6 +114,13 @@ pub trait Application: Send + 'static {
         let _ = signer;
         None
     }
+
+    /// Returns the signer and the sequence number of a transaction, if the application accepts the
+    /// transactions of a signer in the order of these numbers only. The transaction may be invalid.
+    fn account(&mut self, tx: &Transaction) -> Option<(Signer, u64)> {
+        let _ = tx;
+        None
+    }
 }
 
 impl<F: FnMut(&Transaction, CheckKind) -> Verdict + Send + 'static> Application for F {

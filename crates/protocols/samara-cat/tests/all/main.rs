@@ -3,7 +3,9 @@
 
 mod attackers;
 mod collisions;
+mod generation_2025;
 mod generation_2026;
+mod in_order;
 mod net;
 mod network;
 mod node;
@@ -79,6 +81,13 @@ impl Application for App {
     fn expected_sequence(&mut self, signer: &Signer) -> Option<u64> {
         let number = u64::from_be_bytes(signer.as_bytes().try_into().ok()?);
         Some(*self.sequences.as_mut()?.entry(number).or_insert(0))
+    }
+
+    fn account(&mut self, tx: &Transaction) -> Option<(Signer, u64)> {
+        self.sequences.as_ref()?;
+        let bytes = tx.bytes();
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some((signer(number(1)?), number(9)?))
     }
 }
 

@@ -15,7 +15,8 @@ use crate::hub::ChannelQueue;
 const BODIES: u8 = 0x30;
 /// Announcements and requests (`MempoolStateChannel` in `mempool/cat/reactor.go`).
 const STATE: u8 = 0x31;
-/// Requests, in celestia-core since 2025 (`MempoolWantsChannel`).
+/// Requests, in celestia-core since 2025 (`MempoolWantsChannel`). Everything else leaves on
+/// [`STATE`] there (`MempoolDataChannel`).
 const WANTS: u8 = 0x32;
 /// Carries no messages: it shows that a node understands `cat/2`. CometBFT ignores unknown
 /// channels.
@@ -54,9 +55,24 @@ impl CatCodec {
                 _ => body,
             },
         };
+        let mut channels: Vec<Channel> = config.sending.channels.iter().map(channel).collect();
+        let has_wants = channels.iter().any(|channel| channel.id == WANTS);
+        if config.protocols.contains(&Protocol::Sequenced) && !has_wants {
+            // Without lanes: requests to other peers leave where the configuration says.
+            channels.push(Channel {
+                id: WANTS,
+                priority: channels
+                    .iter()
+                    .find(|channel| channel.id == STATE)
+                    .map_or(1, |state| state.priority),
+                queue: 1,
+                lanes: Vec::new(),
+                longest_message: STATE_MAX,
+            });
+        }
         Self {
             protocols: config.protocols.clone(),
-            channels: config.sending.channels.iter().map(channel).collect(),
+            channels,
             limits: Limits { frame_bytes: body.max(state), ..limits },
         }
     }
@@ -70,8 +86,8 @@ impl CatCodec {
         if has(STATE) && has(WANTS) {
             protocols.push(Protocol::Sequenced);
         }
-        // The generation of 2026 also has the channels of 2023, and closes connections over
-        // announcements without signers.
+        // The generations since 2025 also have the channels of 2023, and that of 2026 closes
+        // connections over announcements without signers.
         if has(BODIES) && has(STATE) && (has(EXTENDED) || !has(WANTS)) {
             protocols.push(Protocol::Cat);
         }
@@ -81,7 +97,18 @@ impl CatCodec {
         protocols
     }
 
-    /// The channels that carry the frames of lanes.
+    /// Returns the place of the channel on which a frame leaves, given the place of its lane's
+    /// channel.
+    pub(super) fn route(&self, protocol: &str, place: usize, frame: &CatFrame) -> usize {
+        if Protocol::from_name(protocol) != Some(Protocol::Sequenced) {
+            return place;
+        }
+        let id = if matches!(frame, CatFrame::WantTx(_)) { WANTS } else { STATE };
+        self.channels.iter().position(|channel| channel.id == id).unwrap_or(place)
+    }
+
+    /// The channels of a connection. Lanes belong to channels; with some peers their frames leave on
+    /// others.
     pub fn channels(&self) -> &[Channel] {
         &self.channels
     }

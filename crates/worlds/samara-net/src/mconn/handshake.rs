@@ -29,6 +29,7 @@ pub(super) struct Opened {
     pub(super) secret: Secret,
     /// Includes the bytes that followed the node info.
     pub(super) receiving: Receiving,
+    pub(super) protocol: Arc<str>,
 }
 
 /// The peer's description of itself, and the protocol that both sides agreed on.
@@ -107,10 +108,10 @@ impl Handshake {
             name: peer,
             remote,
             info: about_peer,
-            about: Peer { info, protocol },
+            about: Peer { info, protocol: Arc::clone(&protocol) },
             number: None,
             traffic: Arc::default(),
-            connection: Opened { stream, secret, receiving },
+            connection: Opened { stream, secret, receiving, protocol },
         })
     }
 

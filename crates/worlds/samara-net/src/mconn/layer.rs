@@ -87,7 +87,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> LinkLayer for Channels<E> {
     }
 
     fn run(&self, opened: Opened, ports: Ports<CatFrame>) -> Task<()> {
-        let Opened { stream, secret, receiving } = opened;
+        let Opened { stream, secret, receiving, protocol } = opened;
         let options = &self.handshake.options;
         let now = Instant::now();
         let connection = Connection {
@@ -95,6 +95,7 @@ impl<E: Engine<Frame = CatFrame> + 'static> LinkLayer for Channels<E> {
             handshake: Arc::clone(&self.handshake),
             secret,
             receiving,
+            protocol,
             ports,
             budget: self.budget.clone(),
             inbox: None,
@@ -114,6 +115,8 @@ struct Connection {
     handshake: Arc<Handshake>,
     secret: Secret,
     receiving: Receiving,
+    /// The protocol that both sides agreed on.
+    protocol: Arc<str>,
     sending: Sending,
     ports: Ports<CatFrame>,
     budget: Budget,
@@ -214,7 +217,8 @@ impl Connection {
             Order::Frame { channel, frame, .. } => {
                 let bytes = self.handshake.codec.encode(&frame);
                 debug_assert_eq!(bytes.len(), frame.encoded_len());
-                self.sending.push(channel, bytes);
+                let on = self.handshake.codec.route(&self.protocol, channel, &frame);
+                self.sending.push(channel, on, bytes);
             }
             Order::Finish => self.is_finishing = true,
         }

@@ -103,7 +103,8 @@ const FADE: f64 = 0.8;
 struct Queue {
     id: u8,
     priority: u32,
-    waiting: VecDeque<Bytes>,
+    /// Messages, each with the place of the channel whose queue it takes room of.
+    waiting: VecDeque<(usize, Bytes)>,
     /// The rest of the message in transmission.
     cutting: Option<Bytes>,
     /// Bytes of recent packets, with exponential fading.
@@ -161,9 +162,10 @@ impl Sending {
         }
     }
 
-    /// Appends a message. The hub respects the lengths of the queues.
-    pub(super) fn push(&mut self, channel: usize, message: Bytes) {
-        self.queues[channel].waiting.push_back(message);
+    /// Appends a message that the hub has counted for the queue of one channel, and that leaves on
+    /// another or the same. The hub respects the lengths of the queues.
+    pub(super) fn push(&mut self, counted: usize, channel: usize, message: Bytes) {
+        self.queues[channel].waiting.push_back((counted, message));
     }
 
     /// Appends a ping or a pong, unless much else waits: a peer that pings without reading gets no
@@ -217,8 +219,9 @@ impl Sending {
         let mut message = match queue.cutting.take() {
             Some(rest) => rest,
             None => {
-                self.progress.taken[at] += 1;
-                queue.waiting.pop_front().unwrap_or_default()
+                let Some((counted, message)) = queue.waiting.pop_front() else { return false };
+                self.progress.taken[counted] += 1;
+                message
             }
         };
         let data = message.split_to(message.len().min(PAYLOAD_MAX));

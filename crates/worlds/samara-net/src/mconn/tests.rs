@@ -81,7 +81,7 @@ fn messages_arrive_whole_and_progress_counts_every_byte() {
     let mut lengths = Vec::new();
     for len in [1, 2, 1023, 1024, 1025, 5000, 99_999] {
         for channel in 0..2 {
-            sending.push(channel, vec![channel as u8; len].into());
+            sending.push(channel, channel, vec![channel as u8; len].into());
             lengths.push((channels()[channel].id, len));
         }
     }
@@ -115,7 +115,7 @@ fn all_frames_but_the_last_are_full() {
     let packets = |len: usize| len + len.div_ceil(1024) * (PACKET_MAX - 1024);
     for len in [5000, 10_000, 14_000] {
         let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
-        sending.push(0, vec![7; len].into());
+        sending.push(0, 0, vec![7; len].into());
         sending.work(&mut dialled, Instant::now()).unwrap();
         assert!(sending.unsent().len() <= packets(len).div_ceil(1024) * SEALED, "{len}");
     }
@@ -128,7 +128,7 @@ fn channels_share_by_priority_with_bounded_sealing() {
     let mut sending = Sending::new(&channels(), Flush::WhenIdle, Instant::now());
     for channel in 0..2 {
         for _ in 0..300 {
-            sending.push(channel, vec![channel as u8; 1000].into());
+            sending.push(channel, channel, vec![channel as u8; 1000].into());
         }
     }
     sending.work(&mut dialled, Instant::now()).unwrap();
@@ -147,16 +147,16 @@ fn a_throttled_flush_waits_for_its_time_or_a_full_buffer() {
     let (mut dialled, _accepted) = pair();
     let start = Instant::now();
     let mut sending = Sending::new(&channels(), Flush::Throttle(Duration::from_millis(100)), start);
-    sending.push(0, Bytes::from_static(b"small"));
+    sending.push(0, 0, Bytes::from_static(b"small"));
     sending.work(&mut dialled, start).unwrap();
     assert!(sending.unsent().is_empty());
     let flush = sending.next_flush().unwrap();
     assert_eq!(flush, start + Duration::from_millis(100));
-    sending.push(1, Bytes::from_static(b"small as well"));
+    sending.push(1, 1, Bytes::from_static(b"small as well"));
     sending.work(&mut dialled, flush).unwrap();
     assert_eq!(sending.unsent().len(), SEALED, "both in one sealed frame");
     sending.wrote(SEALED);
-    sending.push(0, vec![0; 80_000].into());
+    sending.push(0, 0, vec![0; 80_000].into());
     sending.work(&mut dialled, flush).unwrap();
     assert_eq!(sending.unsent().len(), 16 * SEALED, "a full buffer leaves at once");
 }
@@ -240,18 +240,17 @@ fn both_ends_choose_the_same_protocol() {
     assert_eq!(agreed(Preset::Cat, &[0x30]).as_deref(), Some("txs/1"));
     assert_eq!(agreed(Preset::Cat, &[0x31]), None);
     assert_eq!(agreed(Preset::Cat, &[]), None);
-    assert_eq!(agreed(Preset::Cat2026, &[0x30, 0x31, 0x32]).as_deref(), Some("cat/3"));
+    for preset in [Preset::Cat, Preset::Cat2025, Preset::Cat2026] {
+        assert_eq!(agreed(preset, &[0x30, 0x31, 0x32]).as_deref(), Some("cat/3"));
+    }
     assert_eq!(agreed(Preset::CatMerged, &[0x30, 0x31, 0x32]).as_deref(), Some("txs/1"));
     for one in Preset::ALL {
         for other in Preset::ALL {
             let (a, b) = (CatCodec::new(&one.config()), CatCodec::new(&other.config()));
             assert_eq!(a.agree(&b.offered()), b.agree(&a.offered()), "{one:?} and {other:?}");
-            // Pools over other links compare their configurations. That of 2026 needs a channel that
-            // ours does not have.
+            // Pools over other links compare their configurations.
             let configured = one.config().agree(&other.config()).map(samara_cat::Protocol::name);
-            let is_known = [one, other].contains(&Preset::Cat) && [one, other].contains(&Preset::Cat2026);
-            let expected = if is_known { Some("txs/1") } else { configured };
-            assert_eq!(a.agree(&b.offered()).as_deref(), expected, "{one:?} and {other:?}");
+            assert_eq!(a.agree(&b.offered()).as_deref(), configured, "{one:?} and {other:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod attacker;
 mod celestia;
+mod celestia3;
 mod common;
 #[path = "../../../../../../interop/go.rs"]
 mod go_program;

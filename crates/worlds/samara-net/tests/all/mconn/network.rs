@@ -69,7 +69,9 @@ async fn old_and_new_pools_agree_on_what_both_understand() {
         (Preset::Cat2023, Preset::Cat, "cat/1"),
         (Preset::Cat, Preset::FloodFifo, "txs/1"),
         (Preset::CatMerged, Preset::FloodPriority, "txs/1"),
-        (Preset::Cat2026, Preset::Cat2026, "cat/3"),
+        (Preset::Cat, Preset::Cat2025, "cat/3"),
+        (Preset::Cat2026, Preset::Cat, "cat/3"),
+        (Preset::Cat2025, Preset::Cat2026, "cat/3"),
     ];
     for (number, (one, other, protocol)) in (10..).step_by(2).zip(cases) {
         let first = start(number, one.config(), options()).await;
