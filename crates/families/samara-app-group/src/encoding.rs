@@ -72,7 +72,7 @@ fn commands_events_and_counters_come_back() {
     survives(&MemberEvent::Started);
     survives(&MemberEvent::Delivered(Delivery { origin: 1, number: 2, nanos: 3, from: Some(4) }));
     survives(&MemberEvent::Done { broadcast: 1 });
-    survives(&MemberEvent::Suspected(1));
+    survives(&MemberEvent::Suspected { host: 1, is_slow: true });
     let ignored = vec![
         (Cause::Ring(samara_ring::Ignored::Duplicate), 1),
         (Cause::Federation(samara_ring::Unused::Duplicate), 2),

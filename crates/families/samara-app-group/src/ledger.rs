@@ -26,14 +26,14 @@ impl Kind {
 
 /// The numbers of delivered messages of one origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Received {
+pub struct Received {
     /// Inclusive ranges in ascending order with holes between them. Most often there is one range.
     ranges: SmallVec<[(u64, u64); 1]>,
 }
 
 /// The place of a message relative to those delivered before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub enum Place {
     /// After all others.
     Next,
     /// Between others, where it was missing.
@@ -47,7 +47,13 @@ impl Received {
         self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
     }
 
-    fn insert(&mut self, number: u64) -> Place {
+    /// Returns the number of different messages.
+    pub fn count(&self) -> u64 {
+        self.ranges.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Adds a message, and returns its place among the others.
+    pub fn insert(&mut self, number: u64) -> Place {
         match self.ranges.last_mut() {
             Some(last) if number == last.1 + 1 => {
                 last.1 = number;

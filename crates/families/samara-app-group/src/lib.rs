@@ -14,13 +14,13 @@ use samara_engine::{Context, Engine, Frame, Input, MessageKey, Outbox, PeerIdent
 use samara_hosts::Worlds;
 use samara_ring::daisychain::{DaisyEvent, DaisyFrame, Daisychain};
 use samara_ring::{
-    Command, Cx, Event, Federation, FederationCx, FederationEvent, Ignored, Payload, Ring, RingFrame, Unused,
-    federated_content,
+    Command, Cx, Event, Federation, FederationCx, FederationEvent, Ignored, Payload, Ring, RingFrame,
+    SuspectCause, Unused, federated_content,
 };
 use samara_sim::{App, Contents, host_of};
 use serde::{Deserialize, Serialize};
 
-pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Totals};
+pub use ledger::{Delivery, FOLLOWED_MAX, Kind, Ledger, Place, Received, Totals};
 pub use source::{Header, Source};
 
 use samara_sim::Neighbours;
@@ -52,8 +52,12 @@ pub enum MemberEvent {
     Done {
         broadcast: u64,
     },
-    /// The member suspects this host of having failed.
-    Suspected(u32),
+    /// The member suspects this host of having failed or, if `is_slow`, removes it because it holds
+    /// the group up.
+    Suspected {
+        host: u32,
+        is_slow: bool,
+    },
 }
 
 const _: () = assert!(size_of::<MemberEvent>() <= 32);
@@ -107,8 +111,12 @@ impl Cause {
 #[derive(Debug)]
 pub enum Seen {
     Delivered(Payload),
-    /// The engine suspects this host of having failed.
-    Suspected(u32),
+    /// The engine suspects this host of having failed or, if `is_slow`, removes it because it holds
+    /// the group up.
+    Suspected {
+        host: u32,
+        is_slow: bool,
+    },
     /// The engine has room again after it refused a message.
     Room,
 }
@@ -171,7 +179,7 @@ impl Broadcasts for Ring {
     fn seen(event: Event) -> Option<Seen> {
         match event {
             Event::Delivered { payload, .. } => Some(Seen::Delivered(payload)),
-            Event::Suspected { member, .. } => Some(suspected(&member.identity)),
+            Event::Suspected { member, cause } => Some(suspected(&member.identity, cause)),
             Event::Room => Some(Seen::Room),
             _ => None,
         }
@@ -217,7 +225,7 @@ impl Broadcasts for Federation {
     fn seen(event: FederationEvent) -> Option<Seen> {
         match event {
             FederationEvent::Delivered { content, .. } => Some(Seen::Delivered(content.into())),
-            FederationEvent::Suspected { member, .. } => Some(suspected(&member.identity)),
+            FederationEvent::Suspected { member, cause } => Some(suspected(&member.identity, cause)),
             FederationEvent::Room => Some(Seen::Room),
             _ => None,
         }
@@ -312,8 +320,9 @@ pub fn contents<B: Broadcasts>(
     }
 }
 
-fn suspected(member: &PeerIdentity) -> Seen {
-    Seen::Suspected(host_of(member).unwrap_or(u32::MAX))
+fn suspected(member: &PeerIdentity, cause: SuspectCause) -> Seen {
+    let is_slow = cause == SuspectCause::Slow;
+    Seen::Suspected { host: host_of(member).unwrap_or(u32::MAX), is_slow }
 }
 
 /// Returns the frame of the bridge between sites within a frame, or the frame itself.
@@ -434,7 +443,9 @@ impl<B: Broadcasts> GroupMember<B> {
                         cx.emit(MemberEvent::Delivered(delivery));
                     }
                 }
-                Some(Seen::Suspected(host)) => cx.emit(MemberEvent::Suspected(host)),
+                Some(Seen::Suspected { host, is_slow }) => {
+                    cx.emit(MemberEvent::Suspected { host, is_slow });
+                }
                 Some(Seen::Room) => self.is_full = false,
                 None => {}
             }

@@ -1,13 +1,13 @@
 //! A group of members that broadcast to each other: its run and measurements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::application::codec::Wire;
 use crate::application::{
-    Act, Broadcasts, Counters, Counts, Delivery, GroupMember, Ledger, MemberEvent, SentAt, Source, Totals,
-    contents, item_of,
+    Act, Broadcasts, Counters, Counts, Delivery, GroupMember, Ledger, MemberEvent, Received, SentAt, Source,
+    Totals, contents, item_of,
 };
 use crate::section::{Group, config, federated};
 use samara_engine::outbox::OutboxConfig;
@@ -58,6 +58,9 @@ pub struct GroupMeasured {
     pub latency: Durations,
     /// Suspicions in order of time.
     pub suspicions: Vec<Suspicion>,
+    /// The end of a workload that stalled, in nanoseconds: senders still had messages. `None` if
+    /// all senders that had to finish have finished.
+    pub stalled_until: Option<u64>,
     /// Digest of all packets, and number of steps of the simulation.
     pub digest: (u64, u64),
 }
@@ -67,8 +70,13 @@ pub struct GroupMeasured {
 pub struct Member {
     /// The number of its messages, once it has finished broadcasting.
     done: Option<u64>,
+    /// The time at which it finished, in nanoseconds.
+    done_at: u64,
     /// Number of messages of each origin that the last process delivered.
     pub received: Vec<u64>,
+    /// Messages of each origin that any process delivered; empty for members whose process does not
+    /// end, since `received` counts the same.
+    ever: Vec<Received>,
     /// Number of deliveries, including own messages.
     pub delivered: u64,
     /// Time of the last delivery in nanoseconds; the start of the stream before the first one.
@@ -89,7 +97,9 @@ impl Member {
     fn new(members: u32, begin: u64) -> Self {
         Self {
             done: None,
+            done_at: 0,
             received: vec![0; members as usize],
+            ever: Vec::new(),
             delivered: 0,
             last_at: begin,
             longest_gap_ns: 0,
@@ -105,18 +115,31 @@ impl Member {
         self.received.fill(0);
     }
 
+    /// Returns the number of messages of an origin that any process of the host delivered.
+    pub fn ever_received(&self, origin: usize) -> u64 {
+        self.ever.get(origin).map_or_else(|| self.received[origin], Received::count)
+    }
+
     fn delivered(&mut self, delivery: &Delivery, at: u64) {
         let Delivery { origin, number, .. } = *delivery;
         self.received[origin as usize] += 1;
+        if let Some(ever) = self.ever.get_mut(origin as usize) {
+            ever.insert(number);
+        }
         self.delivered += 1;
         for word in [u64::from(origin), number] {
             self.order = (self.order ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         }
+        self.waited_until(at);
+        self.last_at = at;
+    }
+
+    /// Records that nothing was delivered between the last delivery and this time.
+    fn waited_until(&mut self, at: u64) {
         let gap = at.saturating_sub(self.last_at);
         if gap > self.longest_gap_ns {
             (self.longest_gap_ns, self.longest_gap_at) = (gap, at);
         }
-        self.last_at = at;
     }
 }
 
@@ -140,6 +163,8 @@ pub struct MemberOutcomes {
     pub leaves: Vec<bool>,
     /// Number of hosts that were to leave, and had not when their processes ended: they fail.
     pub unfinished_leaves: u64,
+    /// Hosts that the group removed because they held it up, as the scenario asks.
+    pub removed: BTreeSet<u32>,
     /// Start of the time in which a partition separates the host's whole site, in nanoseconds;
     /// `u64::MAX` for none.
     ///
@@ -157,6 +182,7 @@ impl MemberOutcomes {
             wrong_from: vec![u64::MAX; nodes],
             leaves: vec![false; nodes],
             unfinished_leaves: 0,
+            removed: BTreeSet::new(),
             cut_from: vec![u64::MAX; nodes],
             last_at: 0,
         };
@@ -188,7 +214,16 @@ impl MemberOutcomes {
         outcomes
     }
 
-    /// Returns true if a host has no fault at or before this time.
+    /// Records that the group removes a host because it holds the group up. From then on, the group
+    /// owes it nothing.
+    fn remove(&mut self, host: u32, at: u64) {
+        let Some(wrong_from) = self.wrong_from.get_mut(host as usize) else { return };
+        *wrong_from = at.min(*wrong_from);
+        self.leaves[host as usize] = false;
+        self.removed.insert(host);
+    }
+
+    /// Returns true if a host has no fault at or before this time, and is not removed.
     fn is_well(&self, host: u32, at: u64) -> bool {
         let before = |from: &[u64]| from.get(host as usize).is_some_and(|from| at < *from);
         before(&self.wrong_from) && before(&self.cut_from)
@@ -364,6 +399,30 @@ impl<B: Broadcasts> Broadcasting<B> {
         self.steady().all(|member| wanted.iter().all(|(origin, count)| member.received[*origin] >= *count))
     }
 
+    /// Records the silence of members that wait for messages at the end of the stream, and whether
+    /// senders still had some.
+    fn note_silence(&mut self, now: u64) {
+        let end = self.group().end_nanos();
+        let origins: Vec<usize> = (0..self.senders() as usize)
+            .filter(|origin| self.measured.outcomes.must_arrive(*origin))
+            .collect();
+        let GroupMeasured { members, outcomes, stalled_until, .. } = &mut self.measured;
+        let of_origin = |origin: &usize| (*origin, members[*origin].done, members[*origin].done_at);
+        let senders: Vec<(usize, Option<u64>, u64)> = origins.iter().map(of_origin).collect();
+        let is_stalled = senders.iter().any(|(_, done, _)| done.is_none());
+        let last = senders.iter().map(|(.., at)| *at).max().unwrap_or(0);
+        let until = end.unwrap_or(if is_stalled { now } else { last });
+        *stalled_until = is_stalled.then_some(until);
+        for (_, member) in members.iter_mut().enumerate().filter(|(host, _)| outcomes.is_steady(*host)) {
+            let lacks = |(origin, done, _): &(usize, Option<u64>, u64)| {
+                done.is_none_or(|count| member.received[*origin] < count)
+            };
+            if senders.iter().any(lacks) {
+                member.waited_until(until);
+            }
+        }
+    }
+
     /// Returns true if the run is complete, or no message has arrived for too long.
     fn is_over(&self, now: u64) -> bool {
         let least = match self.measured.outcomes.last_at {
@@ -409,6 +468,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             (GroupMember::new(engine, host, source, ledger), Outbox::new(outbox))
         };
         let mut ends = Vec::new();
+        let mut all = vec![Member::new(nodes, begin.as_nanos()); nodes as usize];
         for (index, fault) in scenario.faults.iter().enumerate() {
             let end = match fault.kind {
                 FaultKind::Crash {} | FaultKind::Vanish {} => Some(fault.at),
@@ -421,9 +481,11 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             }
         }
         ends.sort_unstable_by(|a, b| b.cmp(a));
+        ends.iter()
+            .for_each(|(_, host)| all[*host as usize].ever = vec![Received::default(); nodes as usize]);
         let measured = GroupMeasured {
             point: plan.network().point.clone(),
-            members: vec![Member::new(nodes, begin.as_nanos()); nodes as usize],
+            members: all,
             counts: Vec::new(),
             traffic: Vec::new(),
             gateways: Vec::new(),
@@ -434,6 +496,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             deliveries: Deliveries::default(),
             latency: Durations::default(),
             suspicions: Vec::new(),
+            stalled_until: None,
             digest: (0, 0),
         };
         let (members, before, sent_at) = (Arc::new(member), Vec::new(), SentAt::default());
@@ -485,6 +548,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
                 self.phase = Phase::Stream;
             }
             Phase::Stream if self.is_over(now) => {
+                self.note_silence(now);
                 self.measured.measured_nanos = now - begin;
                 self.measured.traffic = since(&self.before, world.traffic()?);
                 for host in 0..self.measured.members.len() as u32 {
@@ -521,8 +585,14 @@ impl<B: Planned> Experiment for Broadcasting<B> {
                 let (item, from) = (number as u32, from.unwrap_or(NOBODY));
                 deliveries.add(DeliveryRow { item, nanos, node: host, from, detail: origin });
             }
-            MemberEvent::Done { broadcast } => *member.done.get_or_insert(0) += broadcast,
-            MemberEvent::Suspected(suspect) => {
+            MemberEvent::Done { broadcast } => {
+                *member.done.get_or_insert(0) += broadcast;
+                member.done_at = at;
+            }
+            MemberEvent::Suspected { host: suspect, is_slow } => {
+                if is_slow {
+                    outcomes.remove(suspect, at);
+                }
                 let is_false = outcomes.is_well(suspect, at) && outcomes.is_well(host, at);
                 suspicions.push(Suspicion { at, by: host, host: suspect, is_false });
             }

@@ -19,8 +19,8 @@ use samara_lab::results::ratio;
 use samara_lab::statistics::Statistics;
 
 metrics! {
-    /// The figures of a run. *Steady* members are members that no crash, leave or partition hits;
-    /// means are over them.
+    /// The figures of a run. *Steady* members are members that no crash, leave or partition hits, and
+    /// that the group does not remove as slow; means are over them.
     pub struct GroupMetrics of super::outcome::GroupData {
         /// Members of the group.
         pub members: u32 = "members", Neither, [];
@@ -33,7 +33,9 @@ metrics! {
         /// Deliveries at all members, including own messages.
         pub deliveries: u64 = "deliveries", Neither, [];
         /// Payload that a member delivered, including its own, over the time from the first
-        /// broadcast to the last delivery at any steady member.
+        /// broadcast to the last delivery at any steady member. If deliveries stop while senders
+        /// still have messages, over the time until `group.duration` ends or, without one, until
+        /// the run gives up.
         pub throughput_mb_per_s: f64 = "10^6 bytes/s", More, [""];
         /// The throughput of the slowest steady member.
         pub throughput_min_mb_per_s: f64 = "10^6 bytes/s", More, [""];
@@ -62,14 +64,20 @@ metrics! {
         /// another member delivers it.
         pub delivery_latency_ms: Option<Statistics> = "ms", Less, ["mean", "p50", "p95", "p99"];
         /// The longest time in which a steady member delivered nothing, between the first broadcast
-        /// and its last delivery.
+        /// and its last delivery. For a member that still waits for messages, until senders stop or,
+        /// if they cannot send, until `group.duration` ends or the run gives up.
         pub longest_gap_ms: f64 = "ms", Less, [""];
         /// Pairs of a message and a steady member that did not deliver it; the message is from a
         /// member that is steady or that left.
         pub lost: u64 = "pairs", Less, [""];
         /// Pairs of a message and a member that did not deliver it, over all members and messages:
-        /// also those of members with a fault. Without faults, the lost ones.
+        /// also those of members with a fault. What a member delivered before it restarted counts as
+        /// delivered. Without faults and removed members, the lost ones.
         pub missed: u64 = "pairs", Less, [];
+        /// Members that the group removed because they held it up, with
+        /// `protocol.remove_slow_after`. Messages that they lack afterwards are not lost, and
+        /// suspicions of and by them are not false.
+        pub removed: u64 = "members", Neither, [];
         /// Members that a `leave` fault starts again before they have left: their processes end as
         /// in a crash.
         pub unfinished_leaves: u64 = "", Less, [];
@@ -215,7 +223,8 @@ impl Bounds {
     fn upper(&self) -> f64 {
         let of = |workload: &Workload| {
             let (members, senders) = (workload.members as u64, workload.senders as u64);
-            formula::delivered_rate(senders, rate_max(members, senders, self.links))
+            let [uplink, downlink] = self.links;
+            formula::delivered_rate(senders, formula::rate_max(members, senders, uplink, downlink))
         };
         let gateways = self.behind.as_ref().map_or(f64::INFINITY, Behind::upper);
         of(&self.workload).max(of(&self.steady)).min(self.wanted).min(gateways)
@@ -250,29 +259,18 @@ impl Bounds {
     }
 }
 
-/// Returns the bytes per second that each of `senders` can broadcast in any shape, as
-/// [`formula::rate_max`] does for members whose uplinks and downlinks are equally fast: a sender sends at
-/// most as its uplink does, all together send at most what all uplinks do, and nobody receives more than
-/// its downlink does.
-fn rate_max(members: u64, senders: u64, [uplink, downlink]: [f64; 2]) -> f64 {
-    if downlink <= uplink {
-        return formula::rate_max(members, senders, downlink);
-    }
-    let received = if senders < members { senders } else { senders.saturating_sub(1) };
-    let sent = senders as f64 * members.saturating_sub(1) as f64 / members as f64;
-    (uplink / sent.max(1.0)).min(downlink / received.max(1) as f64)
-}
-
 /// Returns the steady members.
 fn steady(measured: &GroupMeasured) -> Vec<usize> {
     (0..measured.members.len()).filter(|host| measured.outcomes.is_steady(*host)).collect()
 }
 
-/// Returns the time in nanoseconds until the last steady member had its last message.
+/// Returns the time in nanoseconds until the last steady member had its last message or, if senders
+/// still had messages, until the end of the workload.
 fn longest(measured: &GroupMeasured) -> f64 {
     let begin = measured.point.scenario.part::<Group>().warm_up.nanos();
     let took = |host: usize| measured.members[host].last_at.saturating_sub(begin) as f64;
-    steady(measured).into_iter().map(took).fold(0.0, f64::max)
+    let stalled = measured.stalled_until.map_or(0.0, |until| until.saturating_sub(begin) as f64);
+    steady(measured).into_iter().map(took).fold(stalled, f64::max)
 }
 
 /// Returns the throughput of each steady member, in MB/s.
@@ -329,6 +327,7 @@ pub(super) fn group_metrics(measured: &GroupMeasured) -> GroupMetrics {
             / 1e6,
         lost,
         missed: members.iter().map(|member| of_all(measured, member)).sum(),
+        removed: measured.outcomes.removed.len() as u64,
         unfinished_leaves: measured.outcomes.unfinished_leaves,
         duplicates: count(|member| member.totals.duplicates),
         order_violations: count(|member| member.totals.out_of_order) + other_orders as u64,
@@ -377,8 +376,8 @@ fn missing(measured: &GroupMeasured, steady: &[usize]) -> (u64, u64) {
 
 /// Returns the number of messages of all members that a member did not deliver.
 fn of_all(measured: &GroupMeasured, member: &Member) -> u64 {
-    let broadcast = measured.members.iter().map(|origin| origin.totals.broadcast);
-    broadcast.zip(&member.received).map(|(broadcast, received)| broadcast.saturating_sub(*received)).sum()
+    let broadcast = measured.members.iter().map(|origin| origin.totals.broadcast).enumerate();
+    broadcast.map(|(origin, broadcast)| broadcast.saturating_sub(member.ever_received(origin))).sum()
 }
 
 fn ignored(measured: &GroupMeasured) -> BTreeMap<&'static str, u64> {
@@ -503,25 +502,5 @@ impl Behind {
             self.rate / out.max(into)
         });
         each.fold(f64::INFINITY, f64::min)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A home network: nobody receives more than its downlink takes, and all together send what their uplinks
-    /// do. Equal rates give the formula of the post.
-    #[test]
-    fn faster_downlinks_leave_the_uplinks_as_the_bound() {
-        for (members, senders) in [(3, 2), (3, 3), (8, 1), (8, 8), (2, 1)] {
-            let equal = formula::rate_max(members, senders, 5.0);
-            assert_eq!(rate_max(members, senders, [5.0, 5.0]), equal, "{members} {senders}");
-            assert_eq!(rate_max(members, senders, [20.0, 5.0]), equal, "{members} {senders}");
-        }
-        // Two of three send: each copy of 2 S T leaves one of three uplinks.
-        assert_eq!(rate_max(3, 2, [5.0, 20.0]), 5.0 * 3.0 / 4.0);
-        assert_eq!(rate_max(3, 2, [5.0, 6.0]), 3.0, "the downlink of the member that does not send");
-        assert_eq!(rate_max(8, 1, [5.0, 20.0]), 5.0, "the uplink of the sender");
     }
 }

@@ -2,7 +2,7 @@
 
 use samara_lab::page::{Bars, Chart, Ecdf, Form, PageSpec, Section, Swept, computed, mean};
 use samara_lab::report::{self, Results, Runs};
-use samara_report::words::{fixed, listed, number, percent_range, short_ms};
+use samara_report::words::{fixed, listed, number, percent_range, plural, short_ms};
 
 use super::drawings::{links, prices, schedules, uplinks};
 use super::outcome::GroupData;
@@ -79,9 +79,10 @@ pub(super) static PAGE: PageSpec = PageSpec {
         Section::new("Counters")
             .about(
                 "Lost: pairs of a message from a member that stays or leaves and a staying member that lacks it. Disagreements: \
-                 messages of failed members that some staying members have and others lack.",
+                 messages of failed members that some staying members have and others lack. Missed: pairs of a message and any member \
+                 that lacks it. Removed: members that held the group up, with protocol.remove_slow_after.",
             )
-            .metrics(&["messages deliveries lost duplicates order_violations disagreements garbled suspicions \
+            .metrics(&["messages deliveries lost missed removed duplicates order_violations disagreements garbled suspicions \
                        false_suspicions views forwarded repaired idle_bytes_per_s retransmissions queue_drops frozen_ms"]),
         Section::new("Ignored frames").charts(&[Chart::Causes(&[("ignored", "ignored")])]),
     ],
@@ -158,7 +159,7 @@ fn findings(results: &Results<'_>) -> Vec<String> {
         let deliveries = number(results.sum("deliveries"));
         let runs = results.counted();
         let missed = results.sum("missed");
-        let whose = if missed > 0.0 { " at members without a fault" } else { "" };
+        let whose = if missed > 0.0 { " at members that stay" } else { "" };
         format!(
             "{deliveries} deliveries in {runs}: no losses{whose}, no duplicates, and no violations of order."
         )
@@ -170,8 +171,16 @@ fn findings(results: &Results<'_>) -> Vec<String> {
     if wrong.is_empty() && missed > 0.0 {
         let missed = number(missed);
         sentences.push(format!(
-            "{missed} deliveries at members with a fault, or of their messages, did not take place."
+            "{missed} deliveries at members that failed or were removed, or of their messages, did not take place."
         ));
+    }
+    let removing = rows.iter().filter(|row| row.mean("removed") > 0.0);
+    let mut removing: Vec<&str> = removing.map(|row| row.label.as_str()).collect();
+    removing.dedup();
+    if !removing.is_empty() {
+        let names: Vec<String> = removing.iter().map(|name| format!("\"{name}\"")).collect();
+        let members = plural(results.sum("removed"), "member");
+        sentences.push(format!("protocol.remove_slow_after removed {members} in {}.", listed(&names)));
     }
     if results.sum("unfinished_leaves") > 0.0 {
         sentences

@@ -4,7 +4,10 @@ use samara_engine::PeerIdentity;
 use samara_engine::settings::Form;
 use samara_engine::shape::{Shape, Workload};
 use samara_engine::units::{Size, Span};
-use samara_ring::{Config, Federation, FederationConfig, FileConfig, Parameters, Preset, Ring, key_of};
+use samara_ring::{
+    Config, Federation, FederationConfig, FileConfig, Order, Parameters, Preset, Ring, ShapeChoice, Slow,
+    key_of,
+};
 use samara_sim::{Control, Framing, SendBuffer, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +44,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
     can_leave: true,
     least_timeout: |scenario| config(scenario).map(|config| config.detection.timeout_min),
     check,
+    notes,
     scenarios: samara_scenario::scenarios! {
         "ring" "2 s",
         "ring-rounds" "< 1 s",
@@ -254,6 +258,74 @@ fn check_ring(checks: &mut Checks<'_>, scenario: &Scenario, group: &Group) {
     match possible {
         Ok(()) => checks.sizes("group.size", group.size, HEADER_BYTES as u64, longest),
         Err(error) => checks.engine(&error, key_of(&error.field).as_deref()),
+    }
+}
+
+/// Returns the rate of the slowest link of any host without a fault, in bytes per second.
+fn slowest_bytes_per_s(network: &Network) -> f64 {
+    let of_class = network.classes.iter().flat_map(|class| [class.uplink, class.downlink]).flatten();
+    let all = of_class.chain([network.uplink, network.downlink]).map(samara_engine::units::Rate::bps);
+    all.min().unwrap_or(1).max(1) as f64 / 8.0
+}
+
+fn notes(scenario: &Scenario) -> Vec<String> {
+    let Some(config) = config(scenario) else { return Vec::new() };
+    let found = [slow_note(scenario, &config), frames_note(scenario, &config)];
+    found.into_iter().flatten().collect()
+}
+
+/// Returns a note on a ring whose hops hold too few frames. Each member receives a whole frame before
+/// it forwards it, on two laps, and windows grow only while these laps take no longer than they may.
+fn frames_note(scenario: &Scenario, config: &Config) -> Option<String> {
+    let group = scenario.part::<Group>();
+    let is_ring = config.shape == ShapeChoice::Fixed(Shape::Ring) && config.order == Order::Fifo;
+    if !is_ring || scenario.part::<Parameters>().federated || group.rate.is_some() {
+        return None;
+    }
+    let (members, rate) = (scenario.network.nodes, slowest_bytes_per_s(&scenario.network));
+    let window = &config.window;
+    let hop = (2.0 * config.batch_bytes as f64 / rate).min(window.slack_per_member.as_secs_f64());
+    let in_time = rate * (window.slack.as_secs_f64() + f64::from(members) * hop);
+    let room = in_time.max((u64::from(group.senders(members)) * window.min_bytes) as f64);
+    let frames = 2.0 * f64::from(members);
+    let unit = group.size.bytes().min(config.chunk_bytes as u64);
+    // The estimate is rough.
+    if frames * unit as f64 <= 2.0 * room {
+        return None;
+    }
+    let fitting = Size::from_bytes(1 << ((room / frames).max(1_024.0).log2() as u32));
+    let unit = Size::from_bytes(unit);
+    Some(format!(
+        "messages or chunks of {unit} are long for {members} members on links of {} bit/s, so the ring does not fill them; \
+         protocol.chunk and protocol.batch of {fitting} do",
+        (rate * 8.0) as u64
+    ))
+}
+
+/// Returns a note on a time of removal that does not find slow members.
+fn slow_note(scenario: &Scenario, config: &Config) -> Option<String> {
+    let unit = scenario.part::<Group>().size.bytes().min(config.chunk_bytes as u64);
+    let rate = slowest_bytes_per_s(&scenario.network);
+    let span = |seconds: f64| Span::from_millis((seconds * 1e3).ceil() as u64);
+    let Slow::Remove { after } = config.slow else { return None };
+    let (key, unit_time) = ("protocol.remove_slow_after", unit as f64 / rate);
+    let least = span(2.0 * config.detection.heartbeat.as_secs_f64() + unit_time);
+    let window = config.window_max(scenario.network.nodes as usize);
+    let longest = span(window as f64 / rate);
+    let after = Span::of(&after);
+    if after < least {
+        let beat = Span::of(&config.detection.heartbeat);
+        Some(format!(
+            "{key} of {after} removes healthy members: they report every {beat} what they have, and a message or chunk takes \
+             {} on the slowest link; expected at least {least}",
+            span(unit_time)
+        ))
+    } else if after > longest {
+        Some(format!(
+            "{key} of {after} removes only members that take nothing at all: the slowest link carries a whole window in {longest}"
+        ))
+    } else {
+        None
     }
 }
 

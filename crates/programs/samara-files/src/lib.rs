@@ -118,3 +118,12 @@ pub(crate) async fn leave(group: &Group, events: &mut Events, is_stopped: bool) 
         }
     }
 }
+
+/// Makes an empty directory for a test.
+#[cfg(test)]
+fn scratch(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("samara-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("directory for temporary files");
+    directory
+}

@@ -99,17 +99,11 @@ fn replace(path: &Path, kept: &Kept) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fresh(name: &str) -> PathBuf {
-        let directory = std::env::temp_dir().join(format!("samara-receipts-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
+    use crate::scratch;
 
     #[test]
     fn receipts_are_bounded_and_count_for_one_digest() {
-        let directory = fresh("bounded");
+        let directory = scratch("receipts-bounded");
         let (one, other) = (blake3::hash(b"1"), blake3::hash(b"2"));
         let names: Vec<String> = (0..2 * RECEIVERS_MAX)
             .map(|at| format!("[2001:db8:1111:2222:3333:4444:5555:{at:x}]:65535"))
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn receipts_of_others_are_named_and_ignored() {
-        let directory = fresh("wrong");
+        let directory = scratch("receipts-wrong");
         let digest = blake3::hash(b"1");
         let long = " ".repeat(RECEIPTS_BYTES_MAX as usize + 1);
         for text in ["", "{}", &long, r#"{"digest":"1","receivers":["no address"]}"#] {
@@ -141,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_written_is_named() {
-        let directory = fresh("unwritable");
+        let directory = scratch("receipts-unwritable");
         let mut receipts = Receipts::beside(&directory.join("absent/a"), "a");
         receipts.write(&blake3::hash(b"1"), ["127.0.0.1:1"].into_iter());
         assert!(receipts.failure().is_some_and(|why| why.contains("absent/.a.receipts")));

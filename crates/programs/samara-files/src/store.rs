@@ -302,13 +302,7 @@ pub(crate) fn digest_of(path: &Path) -> io::Result<blake3::Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fresh(name: &str) -> PathBuf {
-        let directory = std::env::temp_dir().join(format!("samara-store-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
+    use crate::scratch;
 
     fn names(directory: &Path) -> usize {
         fs::read_dir(directory).unwrap().count()
@@ -316,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_file_without_room_is_refused_at_once() {
-        let directory = fresh("room");
+        let directory = scratch("store-room");
         let error = Store::open(&directory, FileId(1), "huge", u64::MAX).unwrap_err().to_string();
         assert!(error.contains(" B more are needed in ") && error.contains("free them"), "{error}");
         assert_eq!(names(&directory), 0, "nothing is left");
@@ -324,7 +318,7 @@ mod tests {
 
     #[test]
     fn one_receiver_writes_a_file_at_a_time() {
-        let directory = fresh("lock");
+        let directory = scratch("store-lock");
         let first = Store::open(&directory, FileId(1), "a", 9).unwrap();
         let error = Store::open(&directory, FileId(1), "a", 9).unwrap_err().to_string();
         assert!(error.contains("another receiver writes it; give each receiver"), "{error}");
@@ -339,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_journal_that_cannot_be_written_leaves_nothing() {
-        let directory = fresh("journal");
+        let directory = scratch("store-journal");
         let mut store = Store::open(&directory, FileId(1), "a", 9).unwrap();
         // No file takes the place of a directory.
         fs::create_dir(directory.join(".a.journal")).unwrap();

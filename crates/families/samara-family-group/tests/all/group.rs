@@ -20,6 +20,25 @@ fn assert_clean(result: &Outcome<GroupData>) {
     assert_eq!(wrong, [0; 5], "{name}: {:?}", result.run.parameters);
 }
 
+/// Keys of a run are the same with dots and in tables.
+#[test]
+fn a_run_has_one_value_of_a_key() {
+    for key in ["run.0.set.protocol.preset", "run.0.set.\"protocol.preset\""] {
+        // The run sets the preset in its file.
+        let ring = loaded("ring", &[(key, "ring-total")], &["direct"], Some(1));
+        let preset = ring.points[0].scenario.part::<samara_ring::Parameters>().preset;
+        assert_eq!(preset, samara_ring::Preset::RingTotal, "{key}");
+    }
+    let run =
+        "[[run]]\nname = \"a\"\nset = { \"protocol.chunk\" = \"8 kB\", protocol = { chunk = \"9 kB\" } }\n";
+    let text = format!("scenario = {{ seeds = [1] }}\nnetwork = {{ nodes = 4 }}\ngroup = {{ }}\n{run}");
+    let error = load_source("twice.toml", &text, Inputs::default(), &Overrides::default());
+    let error = error.expect_err("the key has two values").to_string();
+    let message =
+        "run.0.set.protocol.chunk: run \"a\" sets it as a dotted key and in a table; keep one of them";
+    assert!(error.contains(message), "{error}");
+}
+
 const SLOW: [(&str, &str); 2] = [("network.bandwidth", "100 Mbit/s"), ("group.messages", "2000")];
 
 #[test]
@@ -288,4 +307,109 @@ fn federation_members_without_a_fault_receive_everything() {
         assert!(latest < most, "{name}: {latest} ms");
         assert!(m.gateways.unwrap().copies < 2.0 * 1.6, "{name}: {:?}", m.gateways);
     }
+}
+
+/// A member that restarts delivers some messages before and some after its absence: only those between
+/// are missed.
+#[test]
+fn deliveries_before_a_restart_are_not_missed() {
+    let fault = r#"[{ kind = "crash", at = "4 s", until = "6 s", nodes = [3] }]"#;
+    let set = [
+        ("network.bandwidth", "100 Mbit/s"),
+        ("group.messages", ""),
+        ("group.duration", "5 s"),
+        ("group.rate", "100"),
+        ("fault", fault),
+    ];
+    let result = &results("ring", &set, &["ring-1"], 1)[0];
+    assert_clean(result);
+    let m = &result.metrics;
+    let owed = m.messages * u64::from(m.members);
+    assert_eq!((m.messages, m.missed), (500, owed - m.deliveries), "each pair is delivered or missed");
+    assert!((200..300).contains(&m.missed), "{} of 2 s with 100 messages a second", m.missed);
+}
+
+/// A protocol without repair stops when a member fails, and its silence counts until senders stop.
+#[test]
+fn a_stream_that_stops_has_a_gap_to_its_end() {
+    let crash = r#"[{ kind = "crash", at = "5 s", nodes = [2] }]"#;
+    let set = |amount: &'static str, value: &'static str| {
+        let bandwidth = ("network.bandwidth", "100 Mbit/s");
+        [bandwidth, ("group.messages", ""), (amount, value), ("group.patience", "4 s"), ("fault", crash)]
+    };
+    let of = |amount, value| {
+        let [ring, chain] = ["ring", "daisychain"].map(|run| {
+            let mut found = results("ring", &set(amount, value), &[run], 1);
+            found.remove(0).metrics.clone()
+        });
+        assert!(ring.longest_gap_ms < 1_000.0, "{}", ring.longest_gap_ms);
+        chain
+    };
+    // Messages flow from 3 s on, and would for 10 s.
+    let chain = of("group.duration", "10 s");
+    assert!((7_500.0..8_001.0).contains(&chain.longest_gap_ms), "{}", chain.longest_gap_ms);
+    assert!(chain.throughput_mb_per_s < 5.0, "{} over all 10 s", chain.throughput_mb_per_s);
+    // The run waits for four seconds.
+    let chain = of("group.messages", "20000");
+    assert!((4_000.0..9_000.0).contains(&chain.longest_gap_ms), "{}", chain.longest_gap_ms);
+}
+
+/// The scenario asks for the removal of a member that holds the group up.
+#[test]
+fn removed_members_lose_nothing() {
+    let set = [
+        ("network.bandwidth", "20 Mbit/s"),
+        ("network.nodes", "6"),
+        ("group.messages", ""),
+        ("group.duration", "8 s"),
+        ("group.size", "64 KiB"),
+        ("protocol.remove_slow_after", "600 ms"),
+        // Heartbeats wait behind data on the slow link.
+        ("protocol.suspect_after", "3 s"),
+        ("fault", r#"[{ kind = "slow", at = "5 s", factor = 0.02, nodes = [5] }]"#),
+    ];
+    let result = &results("ring", &set, &["ring-1"], 1)[0];
+    assert_clean(result);
+    let m = &result.metrics;
+    assert_eq!((m.removed, m.false_suspicions), (1, 0), "{} suspicions", m.suspicions);
+    assert!(m.suspicions > 0 && m.missed > 0, "{m:?}");
+    assert_eq!(result.members.iter().filter(|member| member.is_steady).count(), 5);
+}
+
+#[test]
+fn times_of_removal_that_do_not_fit_have_a_note() {
+    let note = |after: &str| {
+        let set = [("network.bandwidth", "10 Mbit/s"), ("protocol.remove_slow_after", after)];
+        loaded("ring", &set, &["ring-1"], Some(1)).notes.join("; ")
+    };
+    let short = note("60 ms");
+    assert!(
+        short.contains("of 60 ms removes healthy members") && short.contains("at least 207 ms"),
+        "{short}"
+    );
+    assert_eq!((note("207 ms"), note("3 s")), (String::new(), String::new()));
+    // A window of 4 MiB takes 3.36 s.
+    let long = note("4 s");
+    assert!(long.contains("of 4 s removes only members that take nothing at all"), "{long}");
+    assert!(loaded("ring", &[], &["ring-1"], Some(1)).notes.is_empty(), "without the key there is none");
+}
+
+/// A chunk of 64 KiB takes 52 ms at 10 Mbit/s: windows hold too few of them for seven hops.
+#[test]
+fn frames_that_are_long_for_slow_links_have_a_note() {
+    let of = |set: &[(&str, &str)]| {
+        let base = [("network.nodes", "8"), ("group.size", "64 KiB"), ("group.messages", "100")];
+        loaded("ring", &[&base, set].concat(), &["ring-1"], Some(1))
+    };
+    let slow = of(&[("network.bandwidth", "10 Mbit/s")]);
+    let note = slow.notes.join("; ");
+    assert!(note.contains("protocol.chunk and protocol.batch of 16 KiB do"), "{note}");
+    assert!(of(&[("network.bandwidth", "100 Mbit/s")]).notes.is_empty());
+    let fitting =
+        [("network.bandwidth", "10 Mbit/s"), ("protocol.chunk", "16 KiB"), ("protocol.batch", "16 KiB")];
+    let fitting = of(&fitting);
+    assert!(fitting.notes.is_empty(), "{:?}", fitting.notes);
+    let share = |loaded| outcomes::<GroupData>(&loaded, 1)[0].metrics.share_of_bound;
+    let (slow, fitting) = (share(slow), share(fitting));
+    assert!(slow < 0.7 && fitting > 0.9, "{slow} and {fitting} of the bound");
 }

@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 use super::GroupVerb;
 use super::args::{MemberOptions, ReceiveFile, SendFile};
 use super::shown::{ReceiverDisplay, Screen, SenderDisplay, size, told};
-use crate::session::{INTERRUPTED, on_interrupt};
+use crate::session::{INTERRUPTED, interrupt};
 use crate::status::Status;
 use crate::terminal::{complain_as_program, fitted, print};
 
@@ -69,19 +69,6 @@ fn resolved(seed: &str, listen: SocketAddr) -> Result<Vec<SocketAddr>, String> {
     let found: Vec<_> = found.collect();
     let same: Vec<_> = found.iter().copied().filter(|seed| seed.is_ipv4() == listen.is_ipv4()).collect();
     Ok(if same.is_empty() { found } else { same })
-}
-
-/// Returns a future that the first interrupt makes ready; the second one ends the process at once.
-fn interrupt() -> Result<impl Future<Output = ()> + Send, String> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    let mut sender = Some(sender);
-    on_interrupt(move || match sender.take() {
-        Some(sender) => drop(sender.send(())),
-        None => std::process::exit(i32::from(INTERRUPTED)),
-    })?;
-    Ok(async {
-        let _ = receiver.await;
-    })
 }
 
 /// Prints an error of a member in the words of the command line, and returns the exit status; an error

@@ -235,7 +235,7 @@ impl Config {
     }
 
     /// Returns the largest window of a member in a view of this many members.
-    pub(crate) fn window_max(&self, members: usize) -> u64 {
+    pub fn window_max(&self, members: usize) -> u64 {
         let share = self.memory_bytes / members.max(1) as u64;
         self.window.max_bytes.min(share).max(self.window.min_bytes)
     }

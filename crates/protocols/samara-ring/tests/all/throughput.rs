@@ -9,6 +9,7 @@ use samara_ring::{Command, Config, Preset, ShapeChoice, Slow};
 use crate::group::{Link, Net};
 
 const BPS: u64 = 100_000_000;
+const LINK: f64 = BPS as f64 / 8.0;
 const SHAPED: Link = Link { bps: BPS, ..Link::micros(50, 500) };
 
 /// Returns the payload per node and second in bytes, own messages included, as the post measures
@@ -28,7 +29,7 @@ fn rate(seed: u64, config: &Config, count: u32, senders: u32, seconds: u64) -> f
 fn the_ring_reaches_97_percent_of_the_bound() {
     for (count, senders) in [(4, 4), (4, 1), (8, 8), (8, 1), (8, 3)] {
         let (n, s) = (u64::from(count), u64::from(senders));
-        let bound = formula::delivered_rate(s, formula::rate_max(n, s, BPS as f64 / 8.0));
+        let bound = formula::delivered_rate(s, formula::rate_max(n, s, LINK, LINK));
         let reached = rate(1, &Config::default(), count, senders, 4);
         println!("{count} members, {senders} senders: {:.4}", reached / bound);
         assert!(reached >= 0.97 * bound, "{count} members, {senders} send: {:.4}", reached / bound);
@@ -39,7 +40,7 @@ fn the_ring_reaches_97_percent_of_the_bound() {
 /// are smaller.
 #[test]
 fn one_sender_fills_the_link_of_a_large_group() {
-    let bound = formula::delivered_rate(1, formula::rate_max(64, 1, BPS as f64 / 8.0));
+    let bound = formula::delivered_rate(1, formula::rate_max(64, 1, LINK, LINK));
     let reached = rate(1, &Config::default(), 64, 1, 1);
     assert!(reached >= 0.9 * bound, "{:.4}", reached / bound);
 }
@@ -76,7 +77,7 @@ fn lap_goal_follows_the_rate_of_links() {
 
 #[test]
 fn total_order_costs_little_throughput() {
-    let bound = formula::delivered_rate(4, formula::rate_max(4, 4, BPS as f64 / 8.0));
+    let bound = formula::delivered_rate(4, formula::rate_max(4, 4, LINK, LINK));
     // The latencies, which depend on the seed and determine the time of a lap, cause a difference
     // of some per cent.
     let reached = (0..4).map(|seed| rate(seed, &Preset::RingTotal.config().unwrap(), 4, 4, 2) / bound);
@@ -88,7 +89,7 @@ fn total_order_costs_little_throughput() {
 fn direct_sending_reaches_its_bound() {
     let config = Config { shape: ShapeChoice::Fixed(Shape::Direct), ..Config::default() };
     for senders in [1, 4] {
-        let bound = formula::delivered_rate(senders, formula::direct_rate(4, BPS as f64 / 8.0));
+        let bound = formula::delivered_rate(senders, formula::direct_rate(4, LINK));
         let reached = rate(1, &config, 4, senders as u32, 4);
         assert!(reached >= 0.97 * bound, "{senders} send: {:.4}", reached / bound);
     }
