@@ -48,7 +48,7 @@ def test_each_point_has_the_interval_over_its_seeds(curve: samara.Curve) -> None
 
 def test_figure_has_a_line_for_each_value_of_the_other_keys(curve: samara.Curve, tmp_path: Path) -> None:
     svg = curve.figure().svg
-    assert svg.startswith("<svg") and svg.count("Batch, as in the post, columns.b") == 2
+    assert svg.startswith("<svg") and svg.count("Batch, as in the post, blobs ") == 2
     assert curve.figure().name == f"sweep-{METRIC}"
     assert curve.figure().save(tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert svg in curve._repr_html_() and "4 points, 12 runs" in repr(curve)

@@ -43,7 +43,10 @@ pub static FAMILY: Family = Family {
     deadline: Some(Deadline {
         share: "share_by_deadline",
         items: "nodes",
+        made: "were in time",
+        covered: "what arrived in time",
         survivors: &["time_to_custody_ms", "delivery_latency_ms", "dissemination_ms", "throughput_mb_per_s"],
+        leads: true,
     }),
     ..Family::BASE
 };

@@ -415,6 +415,9 @@ fn fastest_at_ends(results: &Results<'_>) -> Option<String> {
         Some((best.label.clone(), ms(best.mean(MEAN)), (*value)?.clone()))
     };
     if results.rows.iter().all(|row| row.label == results.rows[0].label) {
+        if results.rows.len() == 1 {
+            return None;
+        }
         let ends = [timed(&results.rows).min_by(by_mean)?, timed(&results.rows).max_by(by_mean)?];
         let [fast, slow] = ends.map(|row| format!("{} ({})", ms(row.mean(MEAN)), row.point.join(", ")));
         return Some(format!("Mean times to custody are between {fast} and {slow}."));

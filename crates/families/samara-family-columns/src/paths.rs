@@ -74,7 +74,7 @@ impl<'a> Slot<'a> {
             let from = arrival.from;
             let before = if from == origin.host { None } else { self.source(from, thing, arrival.owed_at) };
             let since = before.map_or(origin.at, |(_, before)| before.at);
-            hops.push(arrival.hop(to, since, before.is_some() || from == origin.host));
+            hops.push(self.arrivals.hop(arrival, to, since, before.is_some() || from == origin.host));
             let Some(before) = before else { break };
             to = from;
             (thing, arrival) = before;

@@ -35,8 +35,8 @@ pub fn parse_value(text: &str) -> toml::Value {
     value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
-/// Splits a dotted key into its parts, which may be quoted as in TOML
-/// (`run.0.set."protocol.withdraw"`).
+/// Splits a dotted key into its parts, which may be quoted as in TOML. The keys of a run are one part,
+/// quoted or not (`run.0.set.protocol.withdraw`), since `set` has dotted keys.
 pub fn parts(key: &str) -> Result<Vec<String>, String> {
     // Metrics contain dots, and a colon after the name of a run, so the rest is one key, in quotes
     // or not.
@@ -51,7 +51,33 @@ pub fn parts(key: &str) -> Result<Vec<String>, String> {
         parts.push(part.clone());
         inner = value.as_table();
     }
+    if is_of_run(&parts) {
+        let own = parts.split_off(OF_RUN).join(".");
+        parts.push(own);
+    }
     Ok(parts)
+}
+
+/// The number of parts before a key of a run, such as `run.0.set`.
+const OF_RUN: usize = 3;
+
+fn is_of_run(parts: &[String]) -> bool {
+    let is_index = |part: &String| part.parse::<usize>().is_ok();
+    parts.len() > OF_RUN && parts[0] == "run" && is_index(&parts[1]) && parts[2] == "set"
+}
+
+/// Removes the values of a dotted key from the keys of a run: those at the key and below it, each dotted
+/// or in nested tables. Returns false if there were none.
+fn remove_of_run(set: &mut toml::Table, key: &str) -> bool {
+    let before = set.len();
+    set.retain(|own, _| !is_within(own, key));
+    let mut found = set.len() < before;
+    for (own, value) in set.iter_mut() {
+        let below = key.strip_prefix(own.as_str()).and_then(|below| below.strip_prefix('.'));
+        let parent = below.and_then(|below| Some((value.as_table_mut()?, below)));
+        found |= parent.is_some_and(|(table, below)| remove_of_run(table, below));
+    }
+    found
 }
 
 /// Sets a dotted key. Numbers are indices of arrays. A section needs a table or an array.
@@ -74,6 +100,11 @@ pub fn set_key(table: &mut toml::Table, key: &str, value: toml::Value) -> Result
     for part in rest {
         current = step(current, part)?;
     }
+    if is_of_run(&parts)
+        && let Some(set) = current.as_table_mut()
+    {
+        remove_of_run(set, last);
+    }
     *step(current, last)? = value;
     Ok(())
 }
@@ -91,6 +122,7 @@ pub fn unset_key(table: &mut toml::Table, key: &str) -> Result<bool, String> {
         });
     }
     Ok(match parent {
+        Some(toml::Value::Table(set)) if is_of_run(&parts) => remove_of_run(set, last),
         Some(toml::Value::Table(table)) => table.remove(last).is_some(),
         Some(toml::Value::Array(array)) => {
             let place = last.parse().ok().filter(|place| *place < array.len());

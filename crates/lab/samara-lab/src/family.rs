@@ -51,8 +51,6 @@ pub struct Runs {
     pub(crate) check_briefing: CheckBriefing,
     pub(crate) script: ScriptOf,
     pub(crate) layer: Layer,
-    /// A key of the scenario that hosts in processes have in another form, and how it differs.
-    pub(crate) differs: Option<(&'static str, &'static str)>,
     #[cfg(feature = "hosted")]
     pub(crate) host: RunHost,
 }
@@ -70,7 +68,6 @@ impl Runs {
             check_briefing: check_briefing::<E>,
             script: script::<E>,
             layer: E::worlds().sockets.layer,
-            differs: None,
             #[cfg(feature = "hosted")]
             host: processes::host::<E>,
         }
@@ -80,12 +77,6 @@ impl Runs {
     #[must_use]
     pub fn with_alone(self, alone: RunAlone) -> Self {
         Self { alone, ..self }
-    }
-
-    /// Notes a key of the scenario that hosts in processes have in another form, and how it differs.
-    #[must_use]
-    pub fn with_difference(self, differs: Option<(&'static str, &'static str)>) -> Self {
-        Self { differs, ..self }
     }
 }
 
@@ -118,20 +109,26 @@ pub struct Family {
     pub lacks: &'static [&'static str],
     /// The metrics that exist only beside the scenario's first run.
     pub beside_first: &'static [&'static str],
-    /// The deadline of what a run waits for, if it has one. A sweep in which something misses it goes
-    /// by the share of what made it.
+    /// The condition of what a run waits for, such as a deadline, if metrics cover only what met it.
     pub deadline: Option<Deadline>,
 }
 
-/// The metrics of a deadline.
+/// The metrics of a deadline, or of another condition that some metrics require.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// The share of what made it.
     pub share: &'static str,
     /// What makes it or misses it, in the plural.
     pub items: &'static str,
+    /// How these make it: "were in time".
+    pub made: &'static str,
+    /// What the survivors cover, such as "what arrived in time".
+    pub covered: &'static str,
     /// The metrics that cover only what made it.
     pub survivors: &'static [&'static str],
+    /// Whether a sweep in which something misses it goes by the share. Otherwise it only marks the
+    /// survivors.
+    pub leads: bool,
 }
 
 /// How a family measures values of a scenario on this machine.

@@ -8,7 +8,7 @@ use samara_engine::{NodeRng, Purpose, Time, derive_seed};
 use samara_sim::{
     Congestion, Control, DATAGRAM_HEADER, DownlinkQueue, FqCoDel, GatewayConfig, HostConfig, Http2Config,
     Latency, Losses, Network, NicDiscipline, PairLatencies, Partition, QueueSize, QuicConfig, Recovery,
-    RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window,
+    RtoFloor, SendBuffer, TcpConfig, Transport, UDP_PAYLOAD, Window, Writers,
 };
 
 use samara_document::study;
@@ -316,6 +316,44 @@ pub fn hostile(scenario: &Scenario, seed: u64) -> impl Iterator<Item = u32> {
     faults.flat_map(move |(index, _)| hit(scenario, index, seed))
 }
 
+/// Returns the ranges of time in which each node is down, in nanoseconds: from a crash until the next
+/// start, or for ever. A node that is down does not crash again, and its first start counts.
+pub fn down(scenario: &Scenario, seed: u64) -> Vec<Vec<(u64, u64)>> {
+    let mut changes = vec![Vec::new(); scenario.network.nodes as usize];
+    for (index, fault) in scenario.faults.iter().enumerate() {
+        let (at, until) = (fault.at.nanos(), fault.until.map(|until| until.nanos()));
+        let is_down = match fault.kind {
+            FaultKind::Crash {} | FaultKind::Vanish {} => at,
+            // A member that leaves runs on until another process takes its place.
+            FaultKind::Leave {} => until.unwrap_or(u64::MAX),
+            _ => continue,
+        };
+        for host in hit(scenario, index, seed) {
+            let of_host = &mut changes[host as usize];
+            of_host.push((is_down, true));
+            of_host.extend(until.map(|until| (until, false)));
+        }
+    }
+    let ranges = |mut changes: Vec<(u64, bool)>| {
+        changes.sort_by_key(|(at, _)| *at);
+        let (mut ranges, mut since) = (Vec::new(), None);
+        for (at, is_down) in changes {
+            match (since, is_down) {
+                (None, true) => since = Some(at),
+                (Some(from), false) => {
+                    ranges.push((from, at));
+                    since = None;
+                }
+                _ => {}
+            }
+        }
+        ranges.extend(since.map(|from| (from, u64::MAX)));
+        ranges.retain(|(from, until)| from < until);
+        ranges
+    };
+    changes.into_iter().map(ranges).collect()
+}
+
 /// Returns, for each node, whether a fault can keep it from what the protocol promises: any fault but
 /// slow links, rivals for them, and links that break for a moment.
 pub fn harmed(scenario: &Scenario, seed: u64) -> Vec<bool> {
@@ -373,6 +411,7 @@ pub fn transport(scenario: &Scenario) -> Transport {
         (TransportKind::Tcp { tcp: own, .. } | TransportKind::Grpc { tcp: own, .. }, Control::Tcp(tcp)) => {
             if spec.stack == Stack::Shadow {
                 *tcp = shadow();
+                transport.writers = Writers::InTurn;
             }
             set(&mut tcp.congestion, own.congestion);
             set(&mut tcp.recovery, own.recovery);

@@ -54,7 +54,8 @@ pub fn page(loaded: &Loaded, findings: &Findings) -> Page {
         let place = if is_incomplete { sentences.len() } else { 0 };
         sentences.splice(place..place, equal.iter().cloned());
     }
-    body.findings.extend(explain::difference(findings, loaded.scenario.scenario.explained.as_ref()));
+    let (pair, has_base) = (loaded.scenario.scenario.explained.as_ref(), !family.beside_first.is_empty());
+    body.findings.extend(explain::difference(findings, pair, has_base));
     for remark in late_faults(results.iter().map(|result| &result.run.late_faults))
         .into_iter()
         .chain(absent_tables(summary))

@@ -107,7 +107,8 @@ pub struct Test {
     pub kind: TestKind,
     /// The second mean minus the first.
     pub difference: f64,
-    /// Half the width of the difference's 95 % confidence interval.
+    /// Half the width of the difference's confidence interval. Zero is outside of it where the difference
+    /// is significant: the interval is of 95 %, or of 97.5 % if this is the stronger one of two tests.
     pub half: f64,
     /// The two-sided probability of a difference at least as large if the means were equal.
     pub p: f64,

@@ -145,6 +145,11 @@ impl Table {
             }
             widths[widest] -= 1;
         }
+        // Columns of numbers that were left out leave room for texts.
+        for at in shown.iter().copied().filter(|at| *at < self.texts) {
+            let room = width.saturating_sub(total(&shown, &widths));
+            widths[at] += room.min(widest(at).min(width * 2 / 5).saturating_sub(widths[at]));
+        }
         let line = |cells: &[String]| {
             let cell =
                 |at: &usize| cells.get(*at).map_or_else(Vec::new, |cell| cell_lines(cell, widths[*at]));
@@ -245,6 +250,14 @@ mod tests {
         assert!(narrow.ends_with(common), "{narrow}");
         let least = table.terminal(50, "in the report");
         assert!(least.lines().all(|line| columns(line) <= 50) && least.contains("5.65 ± 0.39"), "{least}");
+    }
+
+    #[test]
+    fn headings_get_the_room_of_columns_that_are_left_out() {
+        let row = Row::new("batch", ["6", "1.46 s", "5.65 ± 0.39"].map(str::to_owned).to_vec());
+        let table = Table::new(["run", "columns.blobs", "mean", "duplication_factor"], 2, vec![row]);
+        let narrow = table.terminal(36, "in the report");
+        assert!(narrow.starts_with("run    columns.blobs    mean\n"), "{narrow}");
     }
 
     #[test]

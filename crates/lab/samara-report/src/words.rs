@@ -12,9 +12,20 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     shown(value, || format!("{value:.decimals$}"))
 }
 
-/// Formats a share of 1 in percent with this number of decimals.
+/// Formats a share of 1 in percent with this number of decimals. A share below 1 that would read as 100 %
+/// has more.
 pub fn percent(share: f64, decimals: usize) -> String {
-    shown(share, || format!("{:.decimals$} %", share * 100.0))
+    shown(share, || in_percent(share, decimals) + " %")
+}
+
+/// Most decimals of a share: a difference to 1 that needs more is a rounding error.
+const SHARE_DECIMALS_MAX: usize = 7;
+
+fn in_percent(share: f64, decimals: usize) -> String {
+    let written = |decimals: usize| format!("{:.decimals$}", share * 100.0);
+    let is_all = |text: &String| text.parse() == Ok(100.0);
+    let further = (decimals..=SHARE_DECIMALS_MAX).map(written).find(|text| share >= 1.0 || !is_all(text));
+    further.unwrap_or_else(|| written(decimals))
 }
 
 /// Formats a deviation, given as a share of 1, in percent with its sign.
@@ -24,7 +35,7 @@ pub fn signed_percent(share: f64) -> String {
 
 /// Formats the minimum and maximum of shares of 1 in whole percent.
 pub fn percent_range(least: f64, most: f64) -> String {
-    shown(least + most, || format!("{:.0}-{:.0} %", least * 100.0, most * 100.0))
+    shown(least + most, || format!("{}-{} %", in_percent(least, 0), in_percent(most, 0)))
 }
 
 /// The ratio of `a` to `b`. `None` unless both are finite and positive.

@@ -215,6 +215,8 @@ pub struct FamilySpec {
     /// Changes the transport to that of the family's real nodes.
     pub transport: fn(&Scenario, &mut Transport),
     pub check: fn(&mut Checks<'_>, &Scenario),
+    /// Returns notes on values that are allowed, but probably not what the author wants.
+    pub notes: fn(&Scenario) -> Vec<String>,
 }
 
 /// The start of a key, a part of the message about it, and the remedy that the message gets.
@@ -259,6 +261,7 @@ impl FamilySpec {
         in_effect: |_| Vec::new(),
         transport: |_, _| (),
         check: |_, _| (),
+        notes: |_| Vec::new(),
     };
 
     /// Returns true if hosts have the links of `network.topology`. The nodes of other families make

@@ -22,6 +22,7 @@ const REMEDIES: &[Remedy] = &[
         "add the time since the start of the run, such as at = \"10 s\" (docs/guides/faults.md)",
     ),
     ("fault.", "missing key `factor`", "a slow node needs one, such as factor = 0.1"),
+    ("sweep", "", OF_SWEEP),
     ("topics", "unknown key", OF_NODE),
     ("identity", "unknown key", OF_NODE),
     ("control", "unknown key", OF_NODE),
@@ -33,6 +34,8 @@ const REMEDIES: &[Remedy] = &[
     ("expect.", "expected a text", "a limit with its sign, such as \"< 4 s\""),
 ];
 
+const OF_SWEEP: &str = "each axis is a table of its own: [[sweep.axis]] with key = \"network.uplink\" and \
+                        values = [\"10 Mbit/s\", \"20 Mbit/s\"] (docs/guides/sweep.md)";
 const OF_NODE: &str =
     "this key belongs to the configuration of a node, which `samara node --config FILE` runs";
 

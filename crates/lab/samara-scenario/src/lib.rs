@@ -168,8 +168,8 @@ pub struct About {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
     pub findings: Vec<String>,
-    /// Two runs, the slower one first, whose difference `samara explain` states by cause. Default: the
-    /// slowest and the fastest one.
+    /// Two runs, the slower one first, whose difference the report states by cause. Default: the
+    /// slowest and the fastest one; for pools the first and the fastest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explained: Option<[String; 2]>,
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
-use samara_document::keys::{GridAxis, is_within, parse_value, plain, unset_key};
+use samara_document::keys::{GridAxis, flatten, is_within, parse_value, plain, unset_key};
 use samara_document::{Inputs, Mismatch, Problem, ScenarioError, closest, file, line_of, text};
 use samara_engine::outbox::Policies;
 
@@ -282,6 +282,9 @@ fn load_text(
                     notes.extend(moved_sizes(&built));
                     let (found, note) = check::problems(&built, &given, text);
                     notes.extend(note);
+                    if found.is_empty() {
+                        notes.extend((built.family().notes)(&built));
+                    }
                     found
                 }
                 Err(found) => found,
@@ -840,7 +843,8 @@ fn chosen(
     Ok(runs)
 }
 
-/// Rejects a run that cannot be distinguished from others in results, and an axis without values.
+/// Rejects a run that cannot be distinguished from others in results, a run that sets a key twice, and
+/// an axis without values.
 fn ambiguous(scenario: &Scenario) -> Result<(), Mismatch> {
     let wrong = |key: String, message: String| Err(Mismatch::of(message).below(key));
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -855,6 +859,12 @@ fn ambiguous(scenario: &Scenario) -> Result<(), Mismatch> {
             return wrong(key, format!("is \"{name}\", as of another run; each run needs a name of its own"));
         }
     }
+    for (at, RunSpec { name, set, .. }) in scenario.runs.iter().enumerate() {
+        if let Some(twice) = set_twice(set) {
+            let message = format!("run \"{name}\" sets it as a dotted key and in a table; keep one of them");
+            return wrong(format!("run.{at}.set.{twice}"), message);
+        }
+    }
     let (axes, mut keys) = (scenario.sweep.iter().flat_map(|sweep| &sweep.axis), BTreeSet::new());
     for (at, Axis { key, values, .. }) in axes.enumerate() {
         if values.is_empty() {
@@ -867,6 +877,14 @@ fn ambiguous(scenario: &Scenario) -> Result<(), Mismatch> {
         }
     }
     Ok(())
+}
+
+/// Returns a key that a run sets both as a dotted key and in a nested table.
+fn set_twice(set: &toml::Table) -> Option<String> {
+    let mut rows = Vec::new();
+    set.iter().for_each(|(key, value)| flatten(key, value, &mut rows));
+    let mut seen = BTreeSet::new();
+    rows.into_iter().map(|(key, _)| key).find(|key| !seen.insert(key.clone()))
 }
 
 /// The runs that set a key, or a table around it, so that some of these values have no effect.

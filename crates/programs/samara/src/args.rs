@@ -94,7 +94,11 @@ pub(crate) enum Verb {
     /// what each protocol promises. A scenario that breaks a promise is made as small as possible,
     /// printed and kept. The exit status is 1 if there is one.
     Torture(TortureOptions),
-    /// Run a GossipSub node on real sockets.
+    /// Run a node on real sockets: GossipSub, a pool, a group or a mix.
+    ///
+    /// The configuration decides: without other sections the node speaks GossipSub over libp2p; with
+    /// `[pool]` it shares transactions (CAT), with `[group]` it orders messages in a ring, and with `[mix]`
+    /// it is a node of a mix, or its scheduler.
     ///
     /// Prints a line of JSON on standard output when the node is ready, and one when it has stopped
     /// (by SIGTERM, SIGINT, or its control API). The exit status is 0 if all owed copies have left,
@@ -106,7 +110,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "FILE", required_unless_present = "new_certificate")]
         config: Option<PathBuf>,
         /// Write a new certificate with its key to this file, for `mix.identity` or
-        /// `ring.identity`, print its fingerprint, and exit.
+        /// `group.identity`, print its fingerprint, and exit.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "end_with_stdin"])]
         new_certificate: Option<PathBuf>,
         /// Stop when standard input closes, which happens when the parent process ends.
@@ -229,7 +233,7 @@ impl Selection {
 pub(crate) struct ScenarioOptions {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Use this seed instead of the scenario's.
+    /// Use this seed instead of the scenario's. Several: --set 'scenario.seeds=[1, 2, 3]'.
     #[arg(long, allow_negative_numbers = true, value_parser = whole(SEEDS))]
     pub(crate) seed: Option<u64>,
 }
@@ -297,12 +301,15 @@ pub(crate) struct ExplainOptions {
     /// Show all paths to this node, by its name or, if the scenario names no nodes, its number.
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
+    /// Show the deliveries at nodes of this class only: its name in `network.class`, or "others".
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) class: Option<String>,
     /// Show all paths of this message: the number of its item in the table of paths.
     #[arg(long, value_name = "NUMBER", conflicts_with = "node")]
     pub(crate) message: Option<u64>,
     /// Run the first seed of each run again without one cause after the other, and show the gains,
     /// the largest first. Takes as long as that many runs.
-    #[arg(long, conflicts_with_all = ["slowest", "node", "message"])]
+    #[arg(long, conflicts_with_all = ["slowest", "node", "message", "class"])]
     pub(crate) what_if: bool,
     /// Output format on standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -421,7 +428,8 @@ pub(crate) enum OpenBrowser {
 /// Options of `samara compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareOptions {
-    /// The first results directory.
+    /// The first results directory, or a point of a sweep, such as sweep/points/ID: its run and values
+    /// with all seeds.
     pub(crate) a: PathBuf,
     /// The second results directory. Default: the first one, whose runs --pair then compares with each
     /// other.

@@ -359,9 +359,10 @@ fn explained(options: &ExplainOptions) -> Result<ExitCode, String> {
     let of_item = || options.message.map_or(Shown::Slowest(options.slowest), Shown::Item);
     let shown = options.node.clone().map_or_else(of_item, Shown::Node);
     let at = |error: String| format!("{}: {error}", options.results.display());
+    let class = options.class.as_deref();
     match options.format {
-        Format::Table => print(&terminal::fitted_inside(&explain::show(&runs, &shown).map_err(at)?)),
-        Format::Json => print_json(&explain::json(&runs, &shown).map_err(at)?),
+        Format::Table => print(&terminal::fitted_inside(&explain::show(&runs, &shown, class).map_err(at)?)),
+        Format::Json => print_json(&explain::json(&runs, &shown, class).map_err(at)?),
     }
 }
 

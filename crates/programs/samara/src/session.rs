@@ -294,3 +294,17 @@ pub(crate) fn on_interrupt(mut handle: impl FnMut() + Send + 'static) -> Result<
     let started = std::thread::Builder::new().spawn(listen).map(drop);
     started.map_err(|error| format!("cannot listen for interrupts: {error}"))
 }
+
+/// Returns a future that the first interrupt makes ready; the second one ends the process at once.
+#[cfg(feature = "net")]
+pub(crate) fn interrupt() -> Result<impl Future<Output = ()> + Send, String> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let mut sender = Some(sender);
+    on_interrupt(move || match sender.take() {
+        Some(sender) => drop(sender.send(())),
+        None => std::process::exit(i32::from(INTERRUPTED)),
+    })?;
+    Ok(async {
+        let _ = receiver.await;
+    })
+}

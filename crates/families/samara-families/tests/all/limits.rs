@@ -93,6 +93,16 @@ fn runs_without_an_end_are_refused_or_announced() {
         ("[columns]\n[protocol]\nheartbeat = \"999 us\"", "protocol.heartbeat"),
         ("network.nodes = 9\n[group]\nwarm_up = \"87600 h\"", "at most 8760 h of virtual time"),
         ("network.nodes = 9\n[group]\n[protocol]\nheartbeat = \"1 us\"", "protocol.heartbeat"),
+        ("[pool]\nsigners = 3", "pool.signers: needs pool.rate: each client of a closed loop is a signer"),
+        ("[pool]\nrate = 5\nsigners = 0", "pool.signers: is 0; allowed is 1 to 100000"),
+        (
+            "[pool]\nrate = 5\nsigners = 3\nsigned = false",
+            "pool.signers: is set, but pool.signed is false; remove one of them",
+        ),
+        (
+            "[pool]\nrate = 5\nsigners = 3\n[[fault]]\nkind = \"crash\"\nat = \"1 s\"\nnodes = [1]",
+            "pool.signers: is set beside a fault",
+        ),
         ("[pool]\nblock_interval = \"1 ns\"", "pool.block_interval: is 1 ns; allowed is 1 ms or more"),
         (
             "[pool]\nrate = 0.001\nblock_interval = \"1 ms\"\nduration = \"8000 h\"",

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use samara_lab::explain::{Explain, Mode};
 use samara_lab::report::page;
 use samara_lab::results::{Findings, Used};
 use samara_lab::run::{RunOptions, run};
 use samara_report::{Drawing, Line, Page, Part, Style, png};
 use samara_scenario::Overrides;
 
-use crate::load_overridden;
+use crate::{load_overridden, loaded};
 
 /// Returns the page of a scenario with these values of keys and only these runs.
 fn report(scenario: &str, set: &[(&str, &str)], only: &[&str]) -> Page {
@@ -373,6 +374,49 @@ fn only_pools_with_the_same_peers_are_compared() {
     let html = page.html();
     let row = html.split("<tr>").find(|row| row.contains(">Requests everything<"));
     assert!(row.is_some_and(|row| row.contains("<td class=\"n\">–</td>")), "{row:?}");
+}
+
+/// The pool with the fewest bytes and the least time is compared with the first run of the file, not with
+/// the slowest one.
+#[test]
+fn pools_are_compared_with_the_first_run() {
+    let set = [
+        ("network.nodes", "16"),
+        ("network.topology.dials", "3"),
+        ("pool.duration", "3 s"),
+        ("pool.clients", "60"),
+    ];
+    let only = ["flood-fifo", "cat-2026", "cat"];
+    let loaded = loaded("cat", &set, &only, None);
+    let outcome = |point| {
+        let explain = Explain::new(Mode::Every(1));
+        let options = RunOptions { explain: &explain, ..RunOptions::new(1, &loaded.inputs) };
+        Some(run(point, options, |_, _| {}).unwrap().outcome())
+    };
+    let results = loaded.points.iter().map(outcome).collect();
+    let page = page(&loaded, &Findings::of(&loaded, results, Used::default()).unwrap());
+    let found = |text: &str| page.findings.iter().find(|sentence| sentence.contains(text));
+    let [bytes, time] = ["fewer bytes in connections than", "The difference by cause"].map(found);
+    let [bytes, time] = [bytes.expect("a sentence on bytes"), time.expect("a sentence on causes")];
+    for sentence in [bytes, time] {
+        assert!(sentence.contains("Flooding, v0") && sentence.contains("CAT as it should be"), "{sentence}");
+        assert!(!sentence.contains("August 2026"), "{sentence}");
+    }
+}
+
+#[test]
+fn time_to_all_nodes_is_marked_if_some_transactions_did_not_reach_all() {
+    let set = [
+        ("network.nodes", "16"),
+        ("pool.rate", "20"),
+        ("pool.duration", "3 s"),
+        ("pool.block_interval", "0 s"),
+    ];
+    let crash = ("fault", r#"[{ kind = "crash", at = "6500 ms", nodes = [7] }]"#);
+    let table = |set: &[(&str, &str)]| report("cat-1000", set, &[]).terminal(500);
+    let (some, all) = (table(&[&set[..], &[crash]].concat()), table(&set));
+    assert!(some.contains("to all") && some.contains(" ms *"), "{some}");
+    assert!(!all.contains(" ms *") && all.contains("100.0 %"), "{all}");
 }
 
 /// Two seeds with 20 transactions a second for three seconds.

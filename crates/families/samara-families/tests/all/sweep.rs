@@ -252,6 +252,18 @@ fn means(page: &Page) -> &Table {
     table
 }
 
+/// The key of an axis has its section in tables, and none in a figure, which has little room.
+#[test]
+fn figures_over_several_axes_have_short_labels() {
+    let grid = ["network.uplink=10 Mbit/s,20 Mbit/s", "columns.blobs=2,3", "columns.deadline=28 s,29 s"];
+    let page = page_of(&loaded(&grid, &[], &["batch"], &[1]));
+    let labels: Vec<&str> =
+        lines_of(figures(&page)[0]).lines.iter().map(|line| line.label.as_str()).collect();
+    assert_eq!(labels.len(), 4, "{labels:?}");
+    assert!(labels[1].ends_with(", uplink 10 Mbit/s, blobs 3"), "{labels:?}");
+    assert_eq!(means(&page).headings[1..4], ["network.uplink", "columns.blobs", "columns.deadline"]);
+}
+
 #[test]
 fn sweeps_with_a_deadline_go_by_the_share_in_time() {
     let page = page_of(&loaded(&["columns.blobs=2,3"], &[("columns.deadline", "900 ms")], &[], &[1]));

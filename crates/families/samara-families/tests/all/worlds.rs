@@ -489,11 +489,4 @@ fn what_differs_on_the_connections_of_hosts_is_named() {
     let unlimited = "transport.connection = { send_rate = \"0 bit/s\", receive_rate = \"0 bit/s\" }\n[pool]";
     assert_eq!(differs(unlimited), [""; 0]);
     assert_eq!(differs("transport.connection = {}\n[pool]"), ["transport.connection.send_rate"]);
-    let group = |preset: &str| {
-        format!("[pool]\n[[pool.group]]\nname = \"other\"\nshare = \"50 %\"\npreset = \"{preset}\"")
-    };
-    assert_eq!(differs(&group("cat-2026")), [""; 0], "frames of hosts on plain TCP need no channels");
-    for (preset, expected) in [("cat-2026", &["pool.group"][..]), ("cat-merged", &[])] {
-        assert_eq!(differs(&unlimited.replace("[pool]", &group(preset))), expected, "{preset}");
-    }
 }

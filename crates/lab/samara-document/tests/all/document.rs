@@ -1,5 +1,7 @@
 //! Tests of the lines of keys, and of errors for invalid documents.
 
+use proptest::prelude::*;
+use samara_document::keys::{flatten, plain, set_key, unset_key};
 use samara_document::{line_of, parse};
 
 #[test]
@@ -58,4 +60,61 @@ fn slips_of_syntax_have_a_remedy() {
         assert!(problem.message.contains(expected), "{text:?}: {}", problem.message);
         assert_eq!(problem.line, Some(line), "{text:?}: {}", problem.message);
     }
+}
+
+/// The keys of a run after `change`, dotted, with their values. `run.0` has these keys before.
+fn of_run(set: &str, change: impl FnOnce(&mut toml::Table)) -> Vec<(String, String)> {
+    let mut table: toml::Table = format!("[[run]]\nname = \"a\"\n[run.set]\n{set}").parse().expect("TOML");
+    change(&mut table);
+    let mut rows = Vec::new();
+    let set = table["run"][0]["set"].as_table().expect("a table");
+    set.iter().for_each(|(key, value)| flatten(key, value, &mut rows));
+    rows.sort();
+    rows
+}
+
+/// Writes `a.b.c = value` with its parts joined to one key where `is_dotted`, and nested elsewhere.
+fn written(parts: &[&str], is_dotted: [bool; 2], value: i64) -> String {
+    let mut text = format!("\"{}", parts[0]);
+    for (part, is_dotted) in parts[1..].iter().zip(is_dotted) {
+        text += &if is_dotted { format!(".{part}") } else { format!("\".\"{part}") };
+    }
+    format!("{text}\" = {value}\n")
+}
+
+proptest! {
+    /// Dotted keys and nested tables of a run are the same: a key that is set has one value, the new
+    /// one, and one that is removed has none. Other keys stay.
+    #[test]
+    fn keys_of_a_run_have_one_value(
+        existing in any::<[bool; 2]>(),
+        set in any::<[bool; 2]>(),
+        key in 1..=3_usize,
+        value in 0..9_i64,
+    ) {
+        let parts = &["window", "own", "max"][..key];
+        let text = written(parts, existing, 77) + &written(&["windows"], set, 5);
+        let path = format!("run.0.set.{}", written(parts, set, 0).split_once(" =").expect("a value").0);
+        let of_key = |rows: &[(String, String)]| -> Vec<String> {
+            rows.iter().filter(|(own, _)| *own == parts.join(".")).map(|(_, value)| value.clone()).collect()
+        };
+        let rows = of_run(&text, |table| set_key(table, &path, value.into()).expect("it can be set"));
+        prop_assert_eq!(of_key(&rows), [plain(&value.into())], "{} {}", text, path);
+        prop_assert!(rows.contains(&("windows".to_owned(), "5".to_owned())), "{:?}", rows);
+        let rows = of_run(&text, |table| {
+            assert!(unset_key(table, &path).expect("a key"), "{text}: {path}");
+        });
+        prop_assert_eq!(of_key(&rows), [""; 0]);
+        prop_assert!(rows.contains(&("windows".to_owned(), "5".to_owned())), "{:?}", rows);
+    }
+}
+
+/// A list that a run sets as a whole has no elements beside it.
+#[test]
+fn a_list_of_a_run_replaces_keys_of_its_elements() {
+    let list = parse::<toml::Table>("v = [{ kind = \"crash\" }]\n").expect("TOML")["v"].clone();
+    let rows = of_run("\"fault.0.until\" = 1\n", |table| {
+        set_key(table, "run.0.set.fault", list).expect("it can be set");
+    });
+    assert_eq!(rows, [("fault.0.kind".to_owned(), "crash".to_owned())]);
 }

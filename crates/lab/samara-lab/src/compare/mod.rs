@@ -26,6 +26,10 @@ pub struct Compared {
     /// Context of the comparison: different scenarios, different versions, and runs or metrics in
     /// one result only.
     notes: Vec<String>,
+    /// The names of both sides.
+    names: [String; 2],
+    /// Keys with different values: of the scenarios, and of paired runs.
+    differing: Vec<Differing>,
     /// Whether the digests are equal and each run is compared with itself.
     is_identical: bool,
 }
@@ -47,6 +51,9 @@ struct Change {
     better: Option<Better>,
     parameters: Map<String, Value>,
 }
+
+/// A key with its two values.
+type Differing = (String, [String; 2]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -152,7 +159,10 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
     // A result may have as many runs as a scenario points, so that nothing looks at all pairs of runs.
     let of_right: BTreeMap<&str, &Vec<&SavedRun>> =
         right.iter().map(|(key, runs)| (key.as_str(), runs)).collect();
-    let partners = if pairs.is_empty() {
+    let points = if a.is_point && b.is_point { left.first().zip(right.first()) } else { None };
+    let partners = if let Some((left, right)) = points.filter(|_| pairs.is_empty()) {
+        BTreeMap::from([(left.0.clone(), right.0.clone())])
+    } else if pairs.is_empty() {
         let same = left.iter().filter(|(key, _)| of_right.contains_key(key.as_str()));
         same.map(|(key, _)| (key.clone(), key.clone())).collect()
     } else {
@@ -163,7 +173,7 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
     }
     let mut changes = Vec::new();
     let varying = varying(&a);
-    let (mut only_a, mut one_sided) = (BTreeSet::new(), BTreeSet::new());
+    let (mut only_a, mut one_sided) = (BTreeSet::new(), [BTreeSet::new(), BTreeSet::new()]);
     for (key, runs) in &left {
         let partner = partners.get(key);
         match partner.and_then(|partner| of_right.get(partner.as_str())) {
@@ -175,7 +185,7 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
         let (a, b) = (a.path.display(), b.path.display());
         return Err(format!(
             "the compared runs of {a} and {b} have no metric of the same name; one has {}",
-            one_sided.into_iter().collect::<Vec<_>>().join(", ")
+            one_sided.into_iter().flatten().collect::<Vec<_>>().join(", ")
         ));
     }
     let mut only_b = BTreeSet::new();
@@ -191,9 +201,15 @@ pub fn compare(mut a: Saved, mut b: Saved, pairs: &[Pair]) -> Result<Compared, S
     }
     // A result paired with itself has one digest, but its pairs are different runs.
     let is_identical = a.digest == b.digest && partners.iter().all(|(key, partner)| key == partner);
-    let mut notes = notes((&a, &only_a), (&b, &only_b), &one_sided, is_identical);
-    notes.extend(differing_keys(&a, &b));
-    Ok(Compared { a, b, partners, changes, notes, is_identical })
+    let names = names_of(&a, &b, pairs);
+    let mut notes = notes((&a, &only_a), (&b, &only_b), (&one_sided, &names), is_identical);
+    if let (true, [left, ..], [right, ..]) = (a.is_point && b.is_point, &a.runs[..], &b.runs[..]) {
+        notes.extend(differing_values(left, right));
+    }
+    let mut differing = differences(&a, &b);
+    pairs.iter().for_each(|pair| differing.extend(of_pair(&a, &b, pair)));
+    notes.extend(differing_keys(&differing));
+    Ok(Compared { a, b, partners, changes, notes, names, differing, is_identical })
 }
 
 /// Finds the runs of pairs. Those at several points of a sweep match by the values of the keys that
@@ -302,7 +318,7 @@ fn of_runs(
     a: &[&SavedRun],
     b: &[&SavedRun],
     varying: &BTreeSet<String>,
-    one_sided: &mut BTreeSet<String>,
+    one_sided: &mut [BTreeSet<String>; 2],
 ) -> Vec<Change> {
     let of = |runs: &[&SavedRun]| {
         let mut values: BTreeMap<String, Vec<(Option<u64>, f64)>> = BTreeMap::new();
@@ -319,8 +335,8 @@ fn of_runs(
         let beside = format!("beside {}", b[0].name);
         place = if place.is_empty() { beside } else { format!("{place}, {beside}") };
     }
-    one_sided.extend(left.keys().filter(|path| !right.contains_key(*path)).cloned());
-    one_sided.extend(right.keys().filter(|path| !left.contains_key(*path)).cloned());
+    one_sided[0].extend(left.keys().filter(|path| !right.contains_key(*path)).cloned());
+    one_sided[1].extend(right.keys().filter(|path| !left.contains_key(*path)).cloned());
     let mut changes: Vec<Change> = left
         .iter()
         .filter_map(|(path, a_values)| {
@@ -347,7 +363,7 @@ fn of_runs(
 fn notes(
     (a, only_a): (&Saved, &BTreeSet<String>),
     (b, only_b): (&Saved, &BTreeSet<String>),
-    one_sided: &BTreeSet<String>,
+    (one_sided, names): (&[BTreeSet<String>; 2], &[String; 2]),
     is_identical: bool,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -373,26 +389,82 @@ fn notes(
             notes.push(format!("only in {}: {}", saved.path.display(), joined(only, "; ")));
         }
     }
-    if !one_sided.is_empty() {
-        notes.push(format!("measured in only one result: {}", joined(one_sided, ", ")));
+    for (missing, name) in one_sided.iter().zip([&names[1], &names[0]]) {
+        if !missing.is_empty() {
+            notes.push(format!("not measured in {name}: {}", joined(missing, ", ")));
+        }
     }
     notes
 }
 
 /// The keys of two scenarios with different values, each with both values.
-pub(crate) fn differences<'a>(a: &'a Saved, b: &'a Saved) -> Vec<(&'a str, [&'a str; 2])> {
+fn differences(a: &Saved, b: &Saved) -> Vec<Differing> {
     let keys: BTreeSet<&String> = a.configuration.keys().chain(b.configuration.keys()).collect();
-    let of = |side: &'a Saved, key: &str| side.configuration.get(key).map_or("unset", String::as_str);
-    let both = keys.into_iter().map(|key| (key.as_str(), [of(a, key), of(b, key)]));
+    let of = |side: &Saved, key: &str| side.configuration.get(key).map_or(UNSET, String::as_str).to_owned();
+    let both = keys.into_iter().map(|key| (key.clone(), [of(a, key), of(b, key)]));
     both.filter(|(_, [a, b])| a != b).collect()
+}
+
+/// Returns a note on the values in which two points of sweeps differ; `None` without any.
+fn differing_values(a: &SavedRun, b: &SavedRun) -> Option<String> {
+    let keys: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
+    // A key of the scenario replaces the family's short parameter, which repeats it.
+    let named = keys.into_iter().filter(|key| key.contains('.')).filter_map(|key| {
+        let of = |run: &SavedRun| {
+            let value = run.parameters.get(key);
+            value.map_or_else(
+                || UNSET.to_owned(),
+                |value| value.as_str().map_or(value.to_string(), Into::into),
+            )
+        };
+        let [a, b] = [of(a), of(b)];
+        (a != b).then(|| format!("{key} {a} and {b}"))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("different values: {}", named.join("; ")))
+}
+
+/// The value of a key that a scenario does not set.
+const UNSET: &str = "unset";
+
+/// Returns the keys that paired runs set to different values, or that only one of them sets.
+fn of_pair(a: &Saved, b: &Saved, pair: &Pair) -> Vec<Differing> {
+    let own = |side: &Saved, name: &str| -> Option<BTreeMap<String, String>> {
+        let is_name = |key: &str| key.starts_with("run.") && key.ends_with(".name");
+        let mut named = side.configuration.iter().filter(|(key, _)| is_name(key));
+        let (key, _) = named.find(|(_, own)| *own == name)?;
+        let set = format!("{}set.", key.strip_suffix("name")?);
+        let of_run = side.configuration.iter();
+        Some(
+            of_run
+                .filter_map(|(key, value)| Some((key.strip_prefix(&set)?.to_owned(), value.clone())))
+                .collect(),
+        )
+    };
+    let (Some(left), Some(right)) = (own(a, &pair.a), own(b, &pair.b)) else { return Vec::new() };
+    let value = |own: &BTreeMap<String, String>, side: &Saved, key: &String| {
+        own.get(key).or_else(|| side.configuration.get(key)).cloned().unwrap_or_else(|| UNSET.to_owned())
+    };
+    let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let both = keys.into_iter().map(|key| (key.clone(), [value(&left, a, key), value(&right, b, key)]));
+    both.filter(|(_, [a, b])| a != b).collect()
+}
+
+/// Returns the names of both sides: their paths or, of one result, the names of the paired runs.
+fn names_of(a: &Saved, b: &Saved, pairs: &[Pair]) -> [String; 2] {
+    let [left, right] = [a, b].map(|saved| saved.path.display().to_string());
+    match pairs {
+        _ if left != right => [left, right],
+        [pair] if pair.a != pair.b => [&pair.a, &pair.b].map(|run| format!("{left}, {run}")),
+        _ => [format!("{left} (first)"), format!("{right} (second)")],
+    }
 }
 
 /// Maximum number of differing keys in a note.
 const KEYS_MAX: usize = 8;
 
-/// Returns a note on keys with different values; `None` without any, and for the same directory.
-fn differing_keys(a: &Saved, b: &Saved) -> Option<String> {
-    let differing = differences(a, b);
+/// Returns a note on keys with different values; `None` without any.
+fn differing_keys(differing: &[Differing]) -> Option<String> {
     let named = differing.iter().take(KEYS_MAX);
     let mut named: Vec<String> = named.map(|(key, [a, b])| format!("{key} {a} and {b}")).collect();
     if differing.len() > KEYS_MAX {
@@ -402,12 +474,6 @@ fn differing_keys(a: &Saved, b: &Saved) -> Option<String> {
 }
 
 impl Compared {
-    /// Returns the paths of both results. A result that is compared with itself has two names.
-    fn names(&self) -> [String; 2] {
-        let [a, b] = [&self.a, &self.b].map(|saved| saved.path.display().to_string());
-        if a == b { [format!("{a} (first)"), format!("{b} (second)")] } else { [a, b] }
-    }
-
     pub fn json(&self, crossed: &[Crossed]) -> Value {
         let side = |saved: &Saved| {
             json!({

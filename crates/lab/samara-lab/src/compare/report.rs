@@ -8,7 +8,7 @@ use samara_report::{
     Bar, Bars, Figure, Ink, Lines, Look, Mark, Page, Part, Row, Scale, Section, Table, Unit, code, plain,
 };
 
-use super::{Change, Compared, Crossed, Verdict, differences};
+use super::{Change, Compared, Crossed, Verdict};
 use crate::metric::{in_words, is_first, rank};
 use crate::report::{grouped, unit_of};
 use crate::results::{Saved, utc};
@@ -57,7 +57,7 @@ impl Compared {
             std::iter::once(heading).chain(changes.iter().map(|change| row(change)))
         });
         let table = Table::new(["metric", "", "first", "second", "change", "p"], 2, rows.collect());
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let mut sentences = self.findings(crossed);
         let lead = sentences.remove(0);
         let mut lines = vec![lead, String::new(), format!("first: {a}"), format!("second: {b}")];
@@ -82,7 +82,7 @@ impl Compared {
     /// Returns the comparison in Markdown, as for a comment: the changes, most important metrics
     /// first.
     pub fn markdown(&self, crossed: &[Crossed]) -> String {
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let line = |Crossed { run, metric, change, threshold }: &Crossed| {
             format!("- {}, {}: {}; allowed: {}\n", plain(run), code(metric), plain(change), code(threshold))
         };
@@ -90,7 +90,7 @@ impl Compared {
         if !crossed.is_empty() {
             text = format!("**Thresholds are exceeded:**\n\n{text}\n");
         }
-        let _ = writeln!(text, "{} and {}: {}.\n", code(&a), code(&b), self.counted());
+        let _ = writeln!(text, "{} and {}: {}.\n", code(a), code(b), self.counted());
         let row = |change: &Change| {
             let verdict = change.verdict();
             let strong = if matches!(verdict, Verdict::Better | Verdict::Worse) { "**" } else { "" };
@@ -115,7 +115,7 @@ impl Compared {
     /// # Errors
     /// Returns an error if a table of one of the results cannot be read.
     pub fn html(&self, crossed: &[Crossed]) -> Result<String, String> {
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let mut sections = vec![self.differences()];
         if !crossed.is_empty() {
             let line = |crossed: &Crossed| {
@@ -143,11 +143,10 @@ impl Compared {
     }
 
     fn differences(&self) -> Section {
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let (left, right) = (&self.a.configuration, &self.b.configuration);
-        let differing = differences(&self.a, &self.b).into_iter();
         let rows: Vec<Row> =
-            differing.map(|(key, values)| Row::new(key, values.map(str::to_owned).to_vec())).collect();
+            self.differing.iter().map(|(key, values)| Row::new(key, values.to_vec())).collect();
         let text = match rows.len() {
             _ if left.is_empty() || right.is_empty() => "The configuration of a result is unknown.",
             0 => "Both results have the same configuration.",
@@ -167,7 +166,7 @@ impl Compared {
         let labels = ["Command", "Version", "Date", "Seeds", "Digest"];
         let origins =
             labels.into_iter().zip(sides).map(|(label, (a, b))| Row::new(label, vec![a, b])).collect();
-        let table = |first: &str, rows| Part::Table(Table::new([first, &a, &b], 3, rows));
+        let table = |first: &str, rows| Part::Table(Table::new([first, a, b], 3, rows));
         let mut parts = Vec::new();
         if !rows.is_empty() {
             parts.push(table("Key", rows));
@@ -214,11 +213,11 @@ impl Compared {
             true => all().filter(is_decided).collect(),
             false => all().filter(|change| change.verdict() == Verdict::Undecided).collect(),
         };
-        let mut sentences: Vec<String> = exceeded.into_iter().collect();
+        let (mut sentences, mut undecided): (Vec<String>, _) = (exceeded.into_iter().collect(), None);
         if self.changes.iter().any(|change| change.verdict() == Verdict::Undecided) {
-            let text = "Undecided: one seed cannot tell a change from noise. Repeat both results with more seeds, \
-                        for example --set scenario.seeds=[1,2,3,4,5].";
-            sentences.push(text.to_owned());
+            let text = "One seed cannot tell a change from noise. Repeat both results with more seeds, for example \
+                        --set scenario.seeds=[1,2,3,4,5].";
+            undecided = Some(text.to_owned());
         }
         // The largest change of each metric, most important metrics first.
         let metric = |change: &&Change| change.metric.split('.').next().unwrap_or_default().to_owned();
@@ -228,6 +227,7 @@ impl Compared {
             let largest = changes.iter().max_by(|a, b| a.share().abs().total_cmp(&b.share().abs()));
             sentences.extend(largest.map(|change| change.sentence()));
         }
+        sentences.extend(undecided);
         if sentences.is_empty() && !self.is_identical {
             sentences.push("No headline figure changes beyond noise.".to_owned());
         }
@@ -240,7 +240,7 @@ impl Compared {
 
     /// Returns a table of changed figures for each run; the first is open.
     fn all_figures(&self) -> Section {
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let row = |change: &Change| {
             let verdict = change.verdict();
             let look = match verdict {
@@ -256,7 +256,7 @@ impl Compared {
             let rows: Vec<Row> = changes.iter().filter(|change| !change.is_same).map(row).collect();
             let same = changes.len() - rows.len();
             let name = format!("{}: {} changed, {same} the same", changes[0].name(), rows.len());
-            let table = Table::new(["Metric", &a, &b, "Change", "p", "Verdict"], 1, rows);
+            let table = Table::new(["Metric", a, b, "Change", "p", "Verdict"], 1, rows);
             Part::Table(table.folded(name, at == 0))
         };
         let parts = self.changes.chunk_by(of_run).enumerate().map(table).collect();
@@ -309,10 +309,11 @@ impl Compared {
             verdicts.into_iter().filter(|verdict| drawn.iter().any(|change| change.verdict() == *verdict));
         let key: Vec<(Mark, String)> =
             shown.map(|verdict| (Mark::Dot(Ink::of(colour(verdict))), verdict.word().to_owned())).collect();
-        let [a, b] = self.names();
+        let [a, b] = &self.names;
         let caption = format!(
-            "Bars: 95 % confidence intervals of the difference, as a share of the first mean; none with one seed. Changes of more \
-             than 300 % and from 0 are in the tables only.{more}"
+            "Bars: confidence intervals of the difference, as a share of the first mean; none with one seed. They are of 95 %, or \
+             of 97.5 % where both sides have the same seeds, since two tests share 5 % there. Changes of more than 300 % and \
+             from 0 are in the tables only.{more}"
         );
         let scale = Scale::linear("", least - room..most + room, Unit::Share);
         let drawn = Bars { title: format!("Change from {a} to {b}"), scale, key, rows };
@@ -337,7 +338,7 @@ impl Compared {
                 ("share of deliveries made", latency, "delivery latency"),
             ] {
                 let (Some(before), Some(after)) = both else { continue };
-                let curves = self.names().into_iter().zip([before, after]);
+                let curves = self.names.iter().cloned().zip([before, after]);
                 let lines = Lines::shares(format!("{name}: {what}"), axis, curves);
                 let caption = format!("All seeds combined; dots at 50 and 99 %.{}", lines.hidden());
                 figures.push(Figure::new(axis, caption, lines));
@@ -351,7 +352,11 @@ impl Change {
     fn sentence(&self) -> String {
         let unit = unit_of(&self.metric);
         let [before, after] = [self.a, self.b].map(|side| unit.written(side.mean));
-        let (name, metric, verdict) = (self.name(), in_words(&self.metric), self.verdict().word());
+        let (name, metric) = (self.name(), in_words(&self.metric));
+        let verdict = match self.verdict() {
+            Verdict::Undecided => "which one seed cannot test",
+            verdict => verdict.word(),
+        };
         format!("{name}: {metric} from {before} to {after} ({}, {verdict}).", self.written())
     }
 

@@ -54,6 +54,8 @@ fn declared_sections_are_drawn() {
 #[test]
 #[should_panic(expected = "section \"Values\" of the page: scenarios with [] have no metric \"value\"")]
 fn page_names_declared_metrics_only() {
+    // Registers the family that has the metric.
+    loaded(&["first"]);
     let page = PageSpec { sections: &PAGE.sections[2..], ..PageSpec::BASE };
     page.check(&Family { spec: &samara_scenario::family::FamilySpec::BASE, ..Family::BASE });
 }

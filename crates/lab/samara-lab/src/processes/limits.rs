@@ -111,6 +111,5 @@ pub fn check_foreign(point: &Point, is_foreign: impl Fn(u32) -> bool) -> Result<
 pub fn ignored(scenario: &Scenario) -> Vec<String> {
     let runs = family::runs(scenario);
     let differs = DIFFERS.iter().filter(|(_, is_wanted, _)| is_wanted(scenario, runs.layer));
-    let differs = differs.map(|(key, _, what)| (*key, *what)).chain(runs.differs);
-    differs.map(|(key, what)| format!("{key}: {what}")).collect()
+    differs.map(|(key, _, what)| format!("{key}: {what}")).collect()
 }

@@ -75,7 +75,8 @@ pub(crate) fn run_in_processes<E: Experiment>(
     watch(Progress { share: 1.0, ..progress(&experiment, world.now) }, experiment.state());
     let delivered = experiment.delivered();
     let latency = |from, to| network::latency_nanos(&setup.hosts, from, to);
-    let arrivals = std::mem::take(&mut world.frames).arrivals(&delivered, latency);
+    let down = network::down(setup.scenario(), point.seed);
+    let arrivals = std::mem::take(&mut world.frames).arrivals(&delivered, latency).with_down(down);
     let every = (delivered.len() as u64).div_ceil(ROWS_MAX).max(1);
     let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
     let (has_loops, main) = (experiment.has_loops(), experiment.main_time());

@@ -361,7 +361,7 @@ impl<'a> Grid<'a> {
         let panels = grouped(&self.rows, |row| &row.point[..last]).into_iter();
         let panels = panels.map(|(others, rows)| {
             let values = others.iter().map(|value| format!("-{value}"));
-            (self.place(0, others), values.collect(), rows)
+            (self.short_place(0, others), values.collect(), rows)
         });
         panels.collect()
     }
@@ -370,6 +370,20 @@ impl<'a> Grid<'a> {
     pub(crate) fn place(&self, from: usize, values: &[String]) -> String {
         let named = self.axes[from..].iter().zip(values);
         named.map(|((_, label), value)| format!(", {label} {value}")).collect()
+    }
+
+    /// Returns the same for a figure, which has little room: keys without their sections, if no two axes
+    /// then have the same name.
+    pub(crate) fn short_place(&self, from: usize, values: &[String]) -> String {
+        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let short = |(key, label): &(String, String)| match last(key) {
+            name if label == key && self.axes.iter().filter(|(key, _)| last(key) == name).count() == 1 => {
+                name
+            }
+            _ => label.clone(),
+        };
+        let named = self.axes[from..].iter().zip(values);
+        named.map(|(axis, value)| format!(", {} {value}", short(axis))).collect()
     }
 
     /// Draws lines over the last axis, with a figure for each combination of the others.
@@ -412,7 +426,7 @@ impl<'a> Grid<'a> {
             let intervals = all.iter().map(|(row, _)| row.interval(metric));
             let (means, confidence): (Vec<f64>, Vec<f64>) = intervals.unzip();
             Line {
-                label: format!("{}{}", all[0].0.label, self.place(fixed, between)),
+                label: format!("{}{}", all[0].0.label, self.short_place(fixed, between)),
                 points: all.iter().map(|(_, x)| *x).zip(means).collect(),
                 confidence,
                 // Lines of one run at several places differ by their places only.
@@ -444,7 +458,11 @@ impl<'a> Grid<'a> {
     pub fn maps(&self, shown: &[Swept]) -> Vec<Figure> {
         let figure = |shown: &Swept| {
             let unit = if unit_of(shown.metric) == Unit::Milliseconds { ", in milliseconds" } else { "" };
-            let caption = format!("{} All fields share one logarithmic scale.", shown.caption);
+            let scale = match unit_of(shown.metric) {
+                Unit::Share => "Fields without a number are below half a percent.",
+                _ => "All fields share one logarithmic scale.",
+            };
+            let caption = format!("{} {scale}", shown.caption);
             let drawn = self.map(format!("{}{unit}", shown.title), shown.metric);
             Figure::new(format!("map-{}", shown.name), caption, drawn)
         };
@@ -476,7 +494,7 @@ impl<'a> Grid<'a> {
                 let columns = grouped(rows.iter().copied(), |row| &row.point[..others]);
                 // The headings of the first line apply to all lines.
                 let named = |column: &[String]| match at {
-                    0 => self.place(0, column).trim_start_matches(", ").to_owned(),
+                    0 => self.short_place(0, column).trim_start_matches(", ").to_owned(),
                     _ => String::new(),
                 };
                 let maps = columns.iter().map(|(column, rows)| map(named(column), rows)).collect();
@@ -486,7 +504,7 @@ impl<'a> Grid<'a> {
         };
         let [across, upright] = [(others + 1, across), (others, upright)]
             .map(|(axis, values)| (self.axes[axis].1.clone(), values));
-        Maps { title, across, upright, lines, is_share: false }
+        Maps { title, across, upright, lines, is_share: unit_of(metric) == Unit::Share }
     }
 }
 

@@ -96,7 +96,11 @@ impl OpenedResult {
     /// Returns the finding and a table of headline metrics.
     pub fn text(&self, width: usize) -> String {
         let table: Table = means(&self.loaded, &self.records);
-        [self.finding.as_str(), table.terminal(width, "").trim_end()].join("\n\n").trim().to_owned() + "\n"
+        [self.finding.as_str(), table.terminal(width, "in `result.metrics`").trim_end()]
+            .join("\n\n")
+            .trim()
+            .to_owned()
+            + "\n"
     }
 
     /// Returns the expectations of the scenario with the measured values. All of them count.

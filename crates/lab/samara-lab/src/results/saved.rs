@@ -18,6 +18,8 @@ use super::{Origin, Summary};
 const CURVE_MAX: usize = 400;
 /// Maximum size of a document; the summary of the largest sweep has half as much.
 const JSON_BYTES_MAX: u64 = 1 << 30;
+/// The folder of a sweep's points.
+const POINTS: &str = "points";
 
 /// A results directory.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct Saved {
     /// All values of its scenario by key, without those that only describe it.
     pub configuration: BTreeMap<String, String>,
     pub is_real: bool,
+    /// Whether it is one run of a sweep, with the values of one point.
+    pub(crate) is_point: bool,
     pub runs: Vec<SavedRun>,
     /// Tables of each seed, by the run's key.
     tables: BTreeMap<String, Vec<Tables>>,
@@ -87,7 +91,7 @@ pub struct SavedRun {
     /// The parameters that distinguish it, without the seed.
     pub parameters: Map<String, Value>,
     pub seed: Option<u64>,
-    /// All numeric figures, by dotted path; elements of lists are omitted.
+    /// All numeric figures that the run measured, by dotted path; elements of lists are omitted.
     pub metrics: BTreeMap<String, f64>,
 }
 
@@ -111,6 +115,16 @@ struct SummaryFile {
     runs: Vec<RunFile>,
 }
 
+/// The file of a point of a sweep.
+#[derive(Deserialize)]
+struct PointFile {
+    name: String,
+    parameters: Map<String, Value>,
+}
+
+/// Maximum number of points that an error lists.
+const POINTS_MAX: usize = 6;
+
 #[derive(Deserialize)]
 struct RunFile {
     name: String,
@@ -130,8 +144,32 @@ pub(crate) fn run_directories(result: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 impl Saved {
     /// Opens a results directory of `samara run`, `testbed` or `sweep`. It reads the summary and
-    /// locates the tables.
+    /// locates the tables. A point of a sweep (`SWEEP/points/ID`) has its run and its values, with all seeds.
     pub fn open(path: &Path) -> Result<Self, String> {
+        let points = path.parent().filter(|parent| parent.file_name().is_some_and(|name| name == POINTS));
+        match points.and_then(Path::parent) {
+            Some(sweep) => Self::open_point(sweep, path),
+            None => Self::open_result(path),
+        }
+    }
+
+    fn open_point(sweep: &Path, path: &Path) -> Result<Self, String> {
+        let saved = Self::open_result(if sweep.as_os_str().is_empty() { Path::new(".") } else { sweep })?;
+        let file = path.with_extension("json");
+        if !file.is_file() {
+            return Err(format!("{}: the sweep has no such point; {}", path.display(), points_of(&file)?));
+        }
+        let PointFile { name, parameters } = read_json(&file)?;
+        let key = key(&name, &without_seed(&parameters));
+        let runs: Vec<SavedRun> = saved.runs.into_iter().filter(|run| run.key() == key).collect();
+        if runs.is_empty() {
+            let sweep = sweep.join("summary.json");
+            return Err(format!("{}: is not in {}; run the sweep again", path.display(), sweep.display()));
+        }
+        Ok(Self { path: path.to_path_buf(), is_point: true, runs, ..saved })
+    }
+
+    fn open_result(path: &Path) -> Result<Self, String> {
         let summary: SummaryFile = read_json(&path.join("summary.json")).map_err(|error| {
             format!("{error}; expected a results directory of samara run, testbed or sweep")
         })?;
@@ -168,6 +206,7 @@ impl Saved {
             origin: summary.origin,
             configuration: BTreeMap::new(),
             is_real: summary.runs.iter().any(|run| run.real.is_some()),
+            is_point: false,
             runs: summary.runs.into_iter().map(SavedRun::of).collect(),
             tables,
         }
@@ -237,19 +276,50 @@ impl Saved {
     }
 }
 
+/// Metrics that runs on real nodes do not measure: their summaries have zeros.
+const SIMULATED_ONLY: [&str; 2] = ["retransmissions", "flushes"];
+
 impl SavedRun {
     fn of(run: RunFile) -> Self {
         let mut figures = Vec::new();
         crate::sweep::flatten("", &run.metrics, &mut figures);
         let is_of_list = |path: &str| path.split('.').any(|part| part.parse::<usize>().is_ok());
+        let is_measured = |path: &str| {
+            let name = path.split('.').next().unwrap_or_default();
+            run.real.is_none() || !SIMULATED_ONLY.contains(&name)
+        };
         let metrics = figures
             .into_iter()
-            .filter(|(path, _)| !is_of_list(path))
+            .filter(|(path, _)| !is_of_list(path) && is_measured(path))
             .filter_map(|(path, value)| Some((path, value.as_f64()?)))
             .collect();
         let seed = run.parameters.get("seed").and_then(Value::as_u64);
         Self { name: run.name, parameters: without_seed(&run.parameters), seed, metrics }
     }
+}
+
+/// Returns the first points beside a file that is missing, in words.
+fn points_of(file: &Path) -> Result<String, String> {
+    let entries = file.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    files.sort_unstable();
+    let named = |path: &PathBuf| -> Result<String, String> {
+        let PointFile { name, parameters } = read_json(path)?;
+        let swept = parameters.iter().filter(|(key, _)| key.contains('.') || *key == "seed");
+        let values = swept.map(|(key, value)| match value.as_str() {
+            Some(text) => format!(", {key} {text}"),
+            None => format!(", {key} {value}"),
+        });
+        let id = path.file_stem().unwrap_or_default().display();
+        Ok(format!("{id} ({name}{})", values.collect::<String>()))
+    };
+    let shown: Vec<String> = files.iter().take(POINTS_MAX).map(named).collect::<Result<_, _>>()?;
+    let more = match files.len().saturating_sub(POINTS_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more, by the column `point` of sweep.parquet"),
+    };
+    Ok(format!("its points are {}{more}", shown.join(", ")))
 }
 
 /// Reads the values of a scenario, by key; empty if there is none. Expectations, published figures and

@@ -97,7 +97,7 @@ fn with_class<'a>(table: Table<'a>, point: &'a Point, hosts: &'a Hosts) -> Table
 
 /// The columns of nodes and of their classes.
 const NODE: &str = "node";
-const CLASS: &str = "class";
+pub(crate) const CLASS: &str = "class";
 
 fn hosts(measured: &dyn Measured) -> Option<Table<'_>> {
     let (point, hosts) = measured.setting();

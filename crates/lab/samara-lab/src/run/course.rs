@@ -7,7 +7,7 @@ use samara_sim::{Arrivals, HostConfig, Ranks, SimConfig, Transport, hosts_of_ran
 
 use super::net::Net;
 use super::{Progress, RunError, RunOptions, Setup, lock};
-use crate::experiment::{Commands, Experiment, Plan, PlannedNetwork, Step};
+use crate::experiment::{Commands, Experiment, Plan, PlannedNetwork, Step, World};
 use crate::explain::{Delivered, Explain, Explained, Without, is_sampled};
 use crate::network;
 use samara_document::topology::Graph;
@@ -155,7 +155,9 @@ fn simulate<E: Experiment>(
     let done = Progress { share: 1.0, audit: net.audit(), ..progress(&experiment, net) };
     watch(done, experiment.state());
     if let Some(every) = every {
-        let arrivals = net.sim.take_arrivals();
+        let (point, _) = net.setting();
+        let down = network::down(&point.scenario, point.seed);
+        let arrivals = net.sim.take_arrivals().with_down(down);
         let paths = |arrivals: &Arrivals, delivered: &[Delivered]| experiment.paths(arrivals, delivered);
         let main = experiment.main_time();
         let has_loops = experiment.has_loops();

@@ -32,7 +32,7 @@ const METRICS_MAX: usize = 5;
 const FIGURES_MAX: usize = 24;
 /// Maximum number of lines in a figure.
 const LINES_MAX: usize = 9;
-/// Marks values of only those that made the deadline.
+/// Marks values of only what made the deadline.
 const MARK: &str = " *";
 /// The lower bound of the first metric.
 const BOUND: &str = "lower_bound_ms";
@@ -208,7 +208,7 @@ impl<'a> Report<'a> {
         let is_late = |row: &Runs<'_>, share| row.spread(share).is_some_and(|spread| spread.mean < 1.0);
         let missed = deadline.as_ref();
         let missed = missed.filter(|deadline| grid.rows.iter().any(|row| is_late(row, deadline.share)));
-        if let Some(deadline) = missed {
+        if let Some(deadline) = missed.filter(|deadline| deadline.leads) {
             // Times of the fastest nodes say less than how many there are.
             metrics.retain(|metric| metric != deadline.share);
             metrics.insert(0, deadline.share.to_owned());
@@ -385,14 +385,19 @@ impl<'a> Report<'a> {
     /// Returns sentences on what a deadline leaves out of other metrics, and on their best means
     /// where it leaves out nothing.
     fn late(&self) -> Vec<String> {
-        let Some(Deadline { items, share, .. }) = self.missed else { return Vec::new() };
+        let Some(Deadline { items, made, covered, share, leads, .. }) = self.missed else {
+            return Vec::new();
+        };
+        let marked = format!("Values with{MARK}, and rings in figures, cover only {covered}.");
+        if !leads {
+            return vec![marked];
+        }
         let none = self.without(|row| row.spread(share).is_some_and(|share| share.mean == 0.0));
         let none = none.map(|rows| format!("None of the {items} was in time: {rows}."));
         let time = self.metrics.iter().skip(1).find(|metric| better(metric).is_some());
         let complete = self.complete();
         let whole = time.and_then(|time| self.ranked(time, complete));
-        let whole = whole.map(|sentence| format!("Where all {items} were in time: {sentence}"));
-        let marked = format!("Values with{MARK}, and rings in figures, cover only what arrived in time.");
+        let whole = whole.map(|sentence| format!("Where all {items} {made}: {sentence}"));
         none.into_iter().chain(whole).chain([marked]).collect()
     }
 
@@ -454,7 +459,7 @@ impl<'a> Report<'a> {
     /// Draws a metric over the last axis, for the points of a panel.
     fn over_axis(&self, metric: &str, panel: &[String]) -> Figure {
         let rows: Vec<&Runs<'_>> = self.grid.rows.iter().filter(|row| row.point.starts_with(panel)).collect();
-        let title = format!("{}{}", in_words(metric), self.grid.place(0, panel));
+        let title = format!("{}{}", in_words(metric), self.grid.short_place(0, panel));
         let mut drawn = self.grid.over(title, metric, &rows, panel.len(), None);
         if self.missed.is_some_and(|deadline| deadline.share == metric) {
             drawn.scales.1 = Scale::share();
@@ -467,11 +472,11 @@ impl<'a> Report<'a> {
         let name = panel.iter().fold(format!("sweep-{metric}"), |name, value| format!("{name}-{value}"));
         let mut caption = self.caption();
         if let Some(deadline) = rows.iter().find_map(|row| self.survivors(row, metric)) {
-            drawn.ring = "only what arrived in time".to_owned();
+            drawn.ring = format!("only {}", deadline.covered);
             let is_absent = |row: &Runs<'_>| row.point.starts_with(panel) && !row.mean(metric).is_finite();
             let absent = self.without(|row| self.survivors(row, metric).is_some() && is_absent(row));
-            let absent =
-                absent.map(|rows| format!(" No value, as no {} were in time: {rows}.", deadline.items));
+            let Deadline { items, made, .. } = deadline;
+            let absent = absent.map(|rows| format!(" No value, as no {items} {made}: {rows}."));
             caption += &absent.unwrap_or_default();
         }
         Figure::new(name, caption, drawn)

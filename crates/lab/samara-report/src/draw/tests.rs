@@ -267,6 +267,18 @@ fn all_formatters_write_a_dash_for_numbers_that_are_not_finite() {
 }
 
 #[test]
+fn only_all_is_a_hundred_percent() {
+    let shares = [1.0, 0.9996, 0.999_999_6, 0.5, 1.0 - 1e-15];
+    assert_eq!(
+        shares.map(|share| percent(share, 1)),
+        ["100.0 %", "99.96 %", "99.99996 %", "50.0 %", "100.0 %"]
+    );
+    assert_eq!(shares.map(|share| percent(share, 0))[..2], ["100 %", "99.96 %"]);
+    assert_eq!(shares.map(|share| Unit::Share.written(share))[..2], ["100 %", "99.96 %"]);
+    assert_eq!(percent_range(0.2, 0.9996), "20-99.96 %");
+}
+
+#[test]
 fn numbers_are_formatted_briefly() {
     let written = [0.0, 12.0, 1234.5, 2_500_000.5, 0.123_456].map(number);
     assert_eq!(written, ["0", "12", "1234", "2.50 M", "0.123"]);

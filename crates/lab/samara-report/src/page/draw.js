@@ -150,7 +150,7 @@ const drawMaps = (figure, width) => {
   const [low, high] = figure.range, parts = [];
   const shareOf = (value) => Math.min(Math.max(figure.share ? value : high > low ? Math.log(value / low) / Math.log(high / low) : 0, 0), 1);
   const field = (x, y, value) => {
-    const share = shareOf(value), words = figure.share ? (value < 0.005 ? "" : `${Math.round(value * 100)} %`) : String(+value.toPrecision(3));
+    const share = shareOf(value), words = figure.share ? (value < 0.005 ? "" : percentOf(value, 0)) : String(+value.toPrecision(3));
     const shown = textWidth(words, 11.5) <= cell ? words : figure.share ? words.replace(" %", "") : "";
     return `<g>${box(x + 1, y + 1, cell - 2, row - 2, `fill="var(--c1)" opacity="${(0.07 + 0.93 * share).toFixed(2)}"`)}${textWidth(shown, 11) <= cell ? text(x + cell / 2, y + row / 2, shown, "middle", `font-size="11.5" fill="${share > 0.45 ? "var(--on)" : "var(--ink)"}"`) : ""}<title>${escaped(words)}</title></g>`;
   };

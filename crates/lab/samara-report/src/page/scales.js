@@ -28,15 +28,25 @@ const UNITS = {
   ms: [[1e3, " s"], [1, " ms"], [1e-3, " µs"]],
   bytes: [[1e9, " GB"], [1e6, " MB"], [1e3, " kB"], [1, " B"]],
 };
+// A share with this number of decimals. One below 1 that would read as 100 % has more, as in words.rs.
+const percentOf = (value, decimals) => {
+  const written = (decimals) => +(value * 100).toFixed(decimals);
+  while (value < 1 && written(decimals) === 100 && decimals < 7) decimals++;
+  return `${written(decimals)} %`;
+};
 const labelled = (value, unit) => {
-  if (unit === "share") return `${+(value * 100).toFixed(4)} %`;
+  if (unit === "share") return percentOf(value, 4);
   if (value === 0) return "0";
   const parts = UNITS[unit] || UNITS.number;
   const [factor, name] = parts.find(([factor]) => Math.abs(value) >= factor * 0.999999) || parts[parts.length - 1];
   return grouped(+(value / factor).toFixed(6)) + name;
 };
 // The value with three digits, for readers.
-const shown = (value, unit) => (value === null || !isFinite(value) ? "–" : labelled(+value.toPrecision(3), unit));
+const shown = (value, unit) => {
+  if (value === null || !isFinite(value)) return "–";
+  const brief = +value.toPrecision(3);
+  return labelled(unit === "share" && value < 1 && brief === 1 ? value : brief, unit);
+};
 // Returns a scale between two positions in pixels, with the labels that have room.
 const scaleOf = ({ name, ends, log, ticks, unit }, from, to) => {
   const place = (value) => (log ? Math.log(Math.max(value, 1e-300)) : value);

@@ -167,6 +167,79 @@ fn runs_with_other_names_are_compared_in_pairs() {
     assert!(keys.replace('\n', " ").contains("Different keys: network.nodes 20 and 18"), "{keys}");
 }
 
+/// Two runs of one result differ in the keys that they set, and have their names.
+#[test]
+fn paired_runs_have_their_own_keys_and_names() {
+    let results = Scratch::new("compare-own");
+    let run = "run ring --only direct --only ring --set group.messages=50 --seed 1 --quiet --out r";
+    results.ok(run.split(' '));
+    let own = results.ok("compare r --pair direct=ring --html c.html".split(' '));
+    assert!(own.contains("first: r, direct\nsecond: r, ring\n"), "{own}");
+    let line = own.replace('\n', " ");
+    assert!(line.contains("Different keys: protocol.preset direct and ring"), "{own}");
+    assert!(!results.read("c.html").contains("have the same configuration"));
+}
+
+/// Real nodes do not count some figures: their zeros are no improvement.
+#[test]
+fn figures_that_real_nodes_do_not_measure_are_not_compared() {
+    let results = Scratch::new("compare-real");
+    let run = "run ring --only ring --set group.messages=50 --seed 1 --quiet --out";
+    results.ok(run.split(' ').chain(["simulated"]));
+    results.ok(run.split(' ').chain(["real"]));
+    let mut summary: Value = serde_json::from_str(&results.read("real/summary.json")).unwrap();
+    summary["runs"][0]["real"] = serde_json::json!({});
+    results.write("real/summary.json", summary.to_string());
+    let found = compared(&results, "simulated", "real");
+    let metrics: Vec<&str> =
+        found["changes"].as_array().unwrap().iter().filter_map(|change| change["metric"].as_str()).collect();
+    assert!(metrics.contains(&"lost") && !metrics.contains(&"retransmissions"), "{metrics:?}");
+    let notes = found["notes"].as_array().unwrap();
+    assert!(notes.contains(&"not measured in real: retransmissions".into()), "{notes:?}");
+    let error = results.refused(["compare", "simulated", "real", "--threshold", "retransmissions=5%"]);
+    assert!(error.contains("no run has this metric"), "{error}");
+}
+
+#[test]
+fn points_of_a_sweep_are_compared_with_all_their_seeds() {
+    let scratch = Scratch::new("compare-points");
+    let grid = "network.latency=40 ms,80 ms";
+    let sweep = [
+        "sweep",
+        "peerdas-small",
+        "--only",
+        "batch",
+        "--grid",
+        grid,
+        "--seeds",
+        "2",
+        "--quiet",
+        "--out",
+        "s",
+    ];
+    scratch.ok(sweep);
+    let summary: Value = serde_json::from_str(&scratch.read("s/summary.json")).unwrap();
+    let runs = summary["runs"].as_array().unwrap();
+    let at = |latency: &str| {
+        let run = runs.iter().find(|run| run["parameters"]["network.latency"] == latency);
+        format!("s/points/{}", run.unwrap()["id"].as_str().unwrap())
+    };
+    let (fast, slow) = (at("40 ms"), at("80 ms"));
+    let found = compared(&scratch, &fast, &slow);
+    let first = &found["changes"][0];
+    assert_eq!(
+        (first["metric"].as_str(), &first["a"]["seeds"]),
+        (Some("time_to_custody_ms.mean"), &2.into())
+    );
+    assert!(first["difference"].as_f64().unwrap() > 30.0, "{first}");
+    assert!(found["notes"].to_string().contains("network.latency 40 ms and 80 ms"), "{}", found["notes"]);
+    let file = slow.clone() + ".json";
+    assert_eq!(compared(&scratch, &slow, &file)["changes"][0]["verdict"], "same");
+    let error = scratch.refused(["compare", "s/points/3", &slow]);
+    let listed = "the sweep has no such point; its points are ";
+    assert!(error.contains(listed) && error.contains("(batch, seed 1, network.latency 40 ms)"), "{error}");
+}
+
 #[test]
 fn faults_after_the_end_of_a_run_are_reported() {
     let scratch = Scratch::new("late");
@@ -202,7 +275,9 @@ fn one_seed_decides_nothing() {
     results.ok("compare fast slow --html c.html".split(' '));
     let page = results.read("c.html");
     let first = page.split("class=\"finding\">").nth(1).unwrap();
-    assert!(first.starts_with("Undecided: one seed cannot tell a change from noise."), "{first}");
+    let (first, others) = first.split_once("</p>").unwrap();
+    assert!(first.starts_with("batch: ") && first.contains("%, which one seed cannot test)."), "{first}");
+    assert!(others.contains("One seed cannot tell a change from noise. Repeat both results"), "{page}");
 }
 
 #[test]

@@ -151,6 +151,34 @@ fn explained_paths_have_the_names_of_nodes() {
     assert!(error.contains("there is no node \"limo\"; did you mean lima?"), "{error}");
 }
 
+/// The slowest deliveries are those of the nodes with slow links.
+#[test]
+fn the_slow_tail_is_explained_by_class() {
+    let scratch = scratch("tail");
+    scratch.ok("run small.toml --explain all --out r --quiet".split(' '));
+    let json = scratch.json("explain r --format json".split(' '));
+    let run = &json["runs"][0];
+    let (all, slowest) = (run["deliveries"].as_u64().unwrap(), &run["slowest"]);
+    assert_eq!(slowest["deliveries"].as_u64().unwrap(), all.div_ceil(20));
+    let class = |name: &str, key: &str| slowest["by_class"][name][key].as_u64().unwrap();
+    let home = "home <&> office";
+    assert_eq!(class(home, "of") + class("others", "of"), all);
+    assert!(class(home, "deliveries") > class("others", "deliveries"), "{slowest}");
+    let shares = slowest["by_class"][home]["shares"].as_object().unwrap().values();
+    assert!((shares.filter_map(Value::as_f64).sum::<f64>() - 1.0).abs() < 1e-9, "{slowest}");
+    let shown = scratch.ok("explain r".split(' '));
+    let table = shown.lines().find(|line| line.contains("by class of nodes")).expect("a table");
+    assert!(table.contains("slowest 5 %, from ") && shown.contains("slowest 5 %\n"), "{shown}");
+    let of_class = scratch.json(["explain", "r", "--class", home, "--format", "json"]);
+    let of_class = &of_class["runs"][0];
+    assert_eq!(of_class["deliveries"].as_u64(), Some(class(home, "of")));
+    assert!(of_class["slowest"]["by_class"].as_object().unwrap().len() == 1, "{of_class}");
+    let error = scratch.refused(["explain", "r", "--class", "homes"]);
+    assert!(error.contains("there is no such class; the classes are home <&> office, others"), "{error}");
+    let error = scratch.refused(["explain", "r", "--class", "x", "--what-if"]);
+    assert!(error.contains("--what-if"), "{error}");
+}
+
 #[test]
 fn sweep_reads_files_beside_its_scenario() {
     let scratch = scratch("sweep");
