@@ -5,6 +5,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use bytes::Bytes;
 use samara_engine::{NodeRng, Purpose};
 
+/// Maximum number of messages of one request.
+pub(crate) const BATCH_MESSAGES_MAX: usize = 4096;
+/// Maximum payload of one request in bytes, random bytes included: they are held in memory until
+/// they have left.
+pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
+
 /// A given payload, or random bytes to make when they are needed.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {

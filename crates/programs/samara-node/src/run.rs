@@ -91,7 +91,7 @@ impl Running {
             pool: pool.clone(),
             group: group.clone(),
             mix: mix.clone(),
-            topic_bytes: config.options.limits.topic_bytes,
+            topic_bytes: config.options.limits_with(&config.engine).topic_bytes,
             allow_remote: false,
             token: None,
             counts: Arc::default(),

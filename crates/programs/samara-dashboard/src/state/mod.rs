@@ -53,6 +53,7 @@ impl State {
         let who = line.node.as_deref().map_or_else(|| source.clone(), short);
         // Times are comparable only between sources with the same clock.
         let domain = self.sources.domain(&source);
+        self.rounds.note_time(&domain, at);
         match &line.event {
             Event::Team { team, members } => self.rounds.team(&domain, *team, members),
             Event::Round { .. } | Event::Phase { .. } | Event::Slots { .. } | Event::Latencies { .. } => {

@@ -145,8 +145,12 @@ impl Network {
         }
     }
 
-    /// Ends the links of a source that has stopped.
+    /// Ends the links and the rates of a source that has stopped. Its totals stay.
     pub(super) fn finish(&mut self, source: &str) {
+        for (_, counter) in self.counters.0.iter_mut().filter(|((claim, _), _)| claim.source == source) {
+            counter.count.stop();
+            counter.bytes.stop();
+        }
         self.links
             .0
             .iter_mut()
@@ -271,6 +275,14 @@ impl Totals {
         self.0.push_back((at, total));
         if self.0.len() > HISTORY + 1 {
             self.0.pop_front();
+        }
+    }
+
+    /// Keeps the total, which grows no more.
+    fn stop(&mut self) {
+        if let Some((at, total)) = self.0.pop_back() {
+            self.0.clear();
+            self.0.extend([(at, total), (at.saturating_add(RATE_NS), total)]);
         }
     }
 

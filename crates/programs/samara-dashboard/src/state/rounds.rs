@@ -22,6 +22,9 @@ const FLOWS_MAX: usize = 64;
 const TEAMS_MAX: usize = 256;
 /// Number of latest rounds that rates are computed from.
 const RECENT: usize = 64;
+/// Teams have stopped if no slots have left for this time, and for twice the longest time between two of
+/// the latest rounds.
+const STOPPED_NS: u64 = 5_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
@@ -37,6 +40,8 @@ pub(super) struct Rounds {
     is_across: bool,
     /// By clock, the time at which the slots of a round had left, and their number.
     recent: BTreeMap<String, VecDeque<(u64, u64)>>,
+    /// The time of the latest line of each of these clocks.
+    latest: BTreeMap<String, u64>,
 }
 
 type Key = (String, u64);
@@ -70,6 +75,14 @@ struct Span {
 }
 
 impl Rounds {
+    /// Records the time of a line.
+    pub(super) fn note_time(&mut self, domain: &str, at: u64) {
+        if self.recent.contains_key(domain) {
+            let latest = self.latest.entry(domain.to_owned()).or_default();
+            *latest = at.max(*latest);
+        }
+    }
+
     pub(super) fn team(&mut self, domain: &str, team: u64, members: &[String]) {
         let members = members.iter().take(64).map(|member| short(member)).collect();
         self.teams.insert((domain.to_owned(), team), members);
@@ -235,14 +248,20 @@ impl Rounds {
         })
     }
 
-    /// Slots that left per second over the latest rounds, of the clock with the most rounds.
+    /// Slots that left per second over the latest rounds, of the clock with the most rounds. Zero once the
+    /// teams have stopped.
     fn payloads_per_s(&self) -> Option<f64> {
-        let recent = self.recent.values().max_by_key(|recent| recent.len())?;
+        let (clock, recent) = self.recent.iter().max_by_key(|(_, recent)| recent.len())?;
         let mut recent: Vec<(u64, u64)> = recent.iter().copied().collect();
         recent.sort_unstable();
         let (first, last) = (recent.first()?, recent.last()?);
         let slots: u64 = recent[1..].iter().map(|(_, slots)| slots).sum();
         let span = last.0 - first.0;
+        let gaps = recent.iter().zip(&recent[1..]).map(|((one, _), (next, _))| next - one);
+        let silence = self.latest.get(clock).map_or(0, |latest| latest.saturating_sub(last.0));
+        if silence > STOPPED_NS.max(2 * gaps.max().unwrap_or(0)) {
+            return Some(0.0);
+        }
         (span > 0).then(|| slots as f64 * 1e9 / span as f64)
     }
 }

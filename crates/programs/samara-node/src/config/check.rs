@@ -16,7 +16,6 @@ use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
-use samara_gossipsub::wire::Limits;
 use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -25,12 +24,15 @@ use super::group::CheckedGroup;
 use super::mix::CheckedMix;
 use super::pool::CheckedPool;
 use super::{AuthenticityKind, IdKind, NodeConfig, Server};
+use crate::payload::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX};
 
 /// Bytes of a frame around the longest message: fields, signature, key and topic. Other tests of
 /// this repository leave as much; go-libp2p-pubsub includes these bytes in its maximum.
 const FRAME_OVERHEAD: usize = 4096;
 /// Maximum payload that can be configured: frames are held in memory whole.
 const MAX_SIZE: u64 = 64 << 20;
+/// Maximum bytes of own messages that a node owes to one peer: the longest batch of the control API.
+const PUBLISH_BYTES_MAX: u64 = (BATCH_BYTES_MAX + BATCH_MESSAGES_MAX * FRAME_OVERHEAD) as u64;
 /// Length of truncated `SHA-256` ids in bytes, as in Ethereum.
 const SHA256_ID_LEN: u8 = 20;
 /// The levels of a log.
@@ -87,14 +89,13 @@ impl NodeConfig {
         let engine = self.engine()?;
         let options = Options {
             in_flight_bytes: self.transport.in_flight.bytes() as usize,
-            limits: Limits::with_frame_bytes(engine.max_rpc_bytes),
             report_sent: true,
             report_frames: self.trace.is_some(),
             protocols: offered(self.protocol.config.version),
             ..Options::default()
         };
         let options = if self.transport.node_limit { options } else { Options { uplink: None, ..options } };
-        let topics = topics(&self.topics, options.limits.topic_bytes)?;
+        let topics = topics(&self.topics, options.limits_with(&engine).topic_bytes)?;
         let listen = addresses("network.listen", &self.network.listen)?;
         self.check_seed(&listen)?;
         let dial = addresses("network.dial", &self.network.dial)?;
@@ -164,6 +165,8 @@ impl NodeConfig {
             config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
             config.history_bytes_max = config.history_bytes_max.max(config.max_rpc_bytes);
         }
+        // A batch of the control API fits whole. Other lanes have the default of the options.
+        config.sending.publish.bytes = PUBLISH_BYTES_MAX;
         // The trace has own messages as delivered, like that of go-libp2p-pubsub.
         config.deliver_own = true;
         config.trace = self.trace.is_some();

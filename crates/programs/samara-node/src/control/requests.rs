@@ -10,12 +10,8 @@ use toml::Value;
 use super::Failure;
 use super::body::at_most;
 use crate::config::{check_schedule, check_topic, without_custom};
-use crate::payload::Payload;
+use crate::payload::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Payload};
 
-const BATCH_MESSAGES_MAX: usize = 4096;
-/// Maximum payload of one request in bytes, random bytes included: they are held in memory until
-/// they have left.
-const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Maximum length of a submitted transaction in bytes: more than any preset accepts.
 const TX_MAX: usize = 8 << 20;
 /// Maximum number of keys in one request or answer.

@@ -129,6 +129,11 @@ mod tests {
         let mut docs = Docs::default();
         docs.begin("Every node:");
         node::add(None, &mut docs);
+        docs.begin(
+            "A behaviour of `samara-libp2p` in another program (`register_metrics`), beside those above up to\n\
+             `samara_control_bytes_down_total`:",
+        );
+        docs.add::<samara_libp2p::Sizes>("swarm_", None);
         docs.begin("The control API and the server for metrics:");
         docs.add("", Some(&Counts::default().refused()));
         docs.begin("The process of the node; values that the system does not report are missing:");

@@ -4,7 +4,7 @@ mod live;
 
 use std::time::Duration;
 
-use samara_mix::{Event, Outcome};
+use samara_mix::{Cause, Event, Outcome};
 use samara_net::mix::{Happened, Member, Options, Status, What};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
@@ -163,8 +163,22 @@ impl Task {
 
 fn log(what: &What) {
     match what {
+        // As often as nobody sends.
+        What::Event(Event::Failed { round, failure }) if failure.cause == Cause::TooFewSenders => {
+            tracing::info!(round, cause = failure.cause.name(), "a round failed");
+        }
         What::Event(Event::Failed { round, failure }) => {
             tracing::warn!(round, cause = failure.cause.name(), culprit = ?failure.culprit, "a round failed");
+        }
+        What::Event(Event::Paused { team, wait, failure }) => {
+            let (cause, culprit) = (failure.cause.name(), failure.culprit);
+            tracing::warn!(
+                team,
+                ?wait,
+                cause,
+                ?culprit,
+                "no round of a team succeeded; it waits to be drawn again"
+            );
         }
         What::Event(Event::Drawn { team, nodes }) => tracing::info!(team, ?nodes, "drew a team"),
         What::Event(Event::Delivered { round, outcomes }) => {
@@ -214,6 +228,8 @@ fn what(what: &What) -> Option<MixWhat> {
         Event::Looped { took, .. } => MixWhat::Looped { took_ns: took.map(|took| took.as_nanos() as u64) },
         // `GET /v1/mix` reports these.
         Event::RoundTrip { .. } | Event::Compute(_) => return None,
+        // Metrics count it, and the events of the failed rounds come before.
+        Event::Paused { .. } => return None,
     })
 }
 

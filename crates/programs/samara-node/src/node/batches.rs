@@ -143,7 +143,7 @@ impl Tracked {
             Err(error) => return MessageReport::Failed { topic, error: error.clone() },
         };
         let owed_to = owed_to(receipt.key);
-        let copies = receipt.peers - receipt.lost;
+        let copies = receipt.owed();
         let sent = self.sent.len() + self.sent_more;
         MessageReport::Published {
             topic,

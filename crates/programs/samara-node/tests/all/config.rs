@@ -86,6 +86,17 @@ fn values_that_nobody_has_set_cause_no_error() {
     }
 }
 
+/// A batch of the control API, of 64 MiB in 4,096 messages, fits into an empty lane.
+#[test]
+fn what_is_owed_to_a_peer_is_bounded_in_bytes() {
+    for preset in ["ethereum", "spec", "go-libp2p-pubsub"] {
+        let text = format!("{SEED}[protocol]\npreset = \"{preset}\"\n");
+        let checked = NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
+        assert_eq!(checked.engine.sending.publish.bytes, (64 << 20) + 4096 * 4096, "{preset}");
+        assert_eq!(checked.options.lane_bytes, 16 << 20, "{preset}");
+    }
+}
+
 #[test]
 fn messages_follow_the_preset() {
     let parse = |text: &str| NodeConfig::parse(&format!("{SEED}{text}"), Path::new("node.toml")).unwrap();

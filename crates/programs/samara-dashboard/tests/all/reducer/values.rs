@@ -1,6 +1,6 @@
 //! Tests that no metric has a value before it is known, as in the race of the blog's dashboard.
 
-use samara_trace::live::{Clock, Event, RoundState};
+use samara_trace::live::{Clock, Event, RoundState, Step};
 
 use super::Lines;
 use crate::common::{MS, round, started};
@@ -146,6 +146,39 @@ fn rates_cover_the_last_seconds_and_add_up_over_sources() {
         (&shown["per_s"], &shown["total"], &shown["sources"]),
         (&20.0.into(), &20_200.0.into(), &2.into())
     );
+}
+
+#[test]
+fn rates_of_a_source_that_has_stopped_are_zero() {
+    let mut lines = Lines::default();
+    for second in 0..4_u64 {
+        let total = Event::Throughput { of: "messages".into(), total: second * 1000, bytes: None };
+        lines.say("a", second * 1000 * MS, total);
+    }
+    assert_eq!(lines.part("throughput")[0]["per_s"], 1000.0);
+    let outcome = samara_trace::live::Outcome::Ok;
+    lines.say("a", 3_500 * MS, Event::Finished { outcome, message: None });
+    let shown = lines.part("throughput")[0].clone();
+    assert_eq!((&shown["per_s"], &shown["total"]), (&0.0.into(), &3000.0.into()));
+}
+
+#[test]
+fn teams_that_have_stopped_have_no_rate() {
+    let mut lines = Lines::default();
+    let slots = |round, step| Event::Slots { round, step, slots: 100 };
+    for number in 0..5_u64 {
+        lines.say("a", number * 1000 * MS, slots(number, Step::Entered));
+        lines.say("a", (number * 1000 + 500) * MS, slots(number, Step::Left));
+    }
+    let rate = |lines: &mut Lines, second: u64| {
+        lines.say("b", second * 1000 * MS, Event::Queue { queue: "jobs".into(), entries: 0, bytes: None });
+        lines.part("outcomes")["payloads_per_s"].clone()
+    };
+    // The last slots left after 4.5 s.
+    assert_eq!([9, 10].map(|second| rate(&mut lines, second)), [100.0, 0.0]);
+    lines.say("a", 11_000 * MS, slots(9, Step::Entered));
+    lines.say("a", 11_500 * MS, slots(9, Step::Left));
+    assert!(lines.part("outcomes")["payloads_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
 }
 
 #[test]
