@@ -64,6 +64,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         "peerdas-bandwidth" "375 s",
         "peerdas-blobs" "860 s",
         "peerdas-links" "2300 s",
+        "peerdas-sockets" "900 s",
         "peerdas-methods" "52 s",
         "peerdas-10k" "100 s",
         "peerdas-100k" "270 s",

@@ -53,6 +53,7 @@ pub static FAMILY: FamilySpec = FamilySpec {
         "cat-late" "30 s",
         "cat-order" "50 s",
         "cat-band" "370 s",
+        "cat-latency" "300 s",
         "cat-measured" "140 s",
         "cat-measured-tcp" "< 1 s",
         "cat-rate" "5 s",

@@ -11,10 +11,11 @@ use serde_json::Value;
 pub fn can_run(scenario: &Scenario, hosts: &Hosts, host: u32) -> Result<(), Problem> {
     samara_lab::brief::can_validate(scenario, hosts, host)?;
     let gossip = scenario.find::<Parameters>();
-    refuse(&[(
-        gossip.is_some_and(|gossip| gossip.given().has("heartbeat_order")),
-        "protocol.heartbeat_order",
-    )])
+    let is_given = |key: &str| gossip.is_some_and(|gossip| gossip.given().has(key));
+    refuse(&[
+        (is_given("heartbeat_order"), "protocol.heartbeat_order"),
+        (is_given("heartbeat_offsets"), "protocol.heartbeat_offsets"),
+    ])
 }
 
 /// Returns the keys of `[protocol]`. Other implementations know the values of presets, not which of

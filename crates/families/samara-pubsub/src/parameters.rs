@@ -5,7 +5,7 @@ use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
 use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleSpec, SourceKind};
 use samara_engine::settings::Form;
 use samara_engine::units::Span;
-use samara_gossipsub::config::{FileConfig, Parameters, expected_of, followers, key_of};
+use samara_gossipsub::config::{FileConfig, HeartbeatOrder, Parameters, expected_of, followers, key_of};
 use samara_scenario::family::{Followers, ProtocolKind};
 use samara_scenario::{Checks, Scenario};
 use schemars::JsonSchema;
@@ -173,6 +173,18 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     check_schedules(checks, has_observer, schedules, &gossipsub.policies);
     let config = gossipsub.build(None);
     checks.period("protocol.heartbeat", Span::of(&config.heartbeat_interval));
+    let offsets = gossipsub.heartbeat_offsets.as_deref();
+    let uses_offsets = config.heartbeat_order == HeartbeatOrder::Offsets;
+    if uses_offsets && offsets.is_none_or(<[Span]>::is_empty) {
+        let message =
+            "is \"offsets\", which needs a time for at least one node in protocol.heartbeat_offsets";
+        checks.wrong("protocol.heartbeat_order", message);
+    } else if uses_offsets && gossipsub.given().has("heartbeat_spread") {
+        let message = "has no effect with protocol.heartbeat_order = \"offsets\"; remove one of them";
+        checks.wrong("protocol.heartbeat_spread", message);
+    } else if offsets.is_some() && !gossipsub.given().has("heartbeat_order") {
+        checks.wrong("protocol.heartbeat_offsets", "needs protocol.heartbeat_order = \"offsets\"");
+    }
     if scenario.transport.kind.node_limit().is_some() {
         let is_ordered = config.sending.dispatch == Dispatch::Node;
         if !is_ordered || !scenario.network.uplink_queue.is_behind() {

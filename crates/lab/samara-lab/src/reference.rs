@@ -6,6 +6,7 @@ use samara_document::Inputs;
 use samara_document::keys::plain;
 use samara_scenario::{Loaded, PublishedFigure, Verdict, json};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::expect::figure_of;
 use crate::family;
@@ -119,39 +120,99 @@ impl PublishedComparison {
 }
 
 /// Returns the published figures that a scenario lists, paired with ours. It omits figures of runs
-/// without results, and those whose conditions a changed key no longer meets.
+/// without results, and those whose conditions a changed key no longer meets. A figure that depends on
+/// a key of the sweep has an entry for each value.
 pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedComparison> {
-    let values = |figure: &PublishedFigure, run: &str| {
-        let at =
-            |run: &Run| figure.at.iter().all(|(key, value)| run.parameters.get(key) == Some(&json(value)));
-        let of = results.iter().map(|outcome| &outcome.run).filter(|of| of.name == run && at(of));
-        let value = |run: &Run| {
-            let seed = run.parameters.get("seed").and_then(serde_json::Value::as_u64);
-            Some((seed, figure_of(&run.metrics, &figure.metric)?))
-        };
-        let mut values: Vec<(Option<u64>, f64)> = of.filter_map(value).collect();
-        let is_measured = |seed: Option<u64>| seed.is_some_and(|seed| figure.seeds.contains(&seed));
-        if values.iter().any(|(seed, _)| is_measured(*seed)) {
-            values.retain(|(seed, _)| is_measured(*seed));
-        }
-        values
+    let runs: Vec<Figures<'_>> = results.iter().map(|outcome| Figures::of(&outcome.run)).collect();
+    let compare = |figure: PublishedFigure| {
+        let ours = Wanted::of(&figure).spread(&figure.seeds, &runs)?;
+        Some(PublishedComparison { verdict: verdict(&figure, &ours), ours, figure })
     };
-    let compare = |figure: &PublishedFigure| {
-        let mut ours: Vec<f64> = Vec::new();
-        let over = figure.over.as_ref().map(|over| values(figure, over));
-        for (seed, value) in values(figure, &figure.run) {
-            match &over {
-                None => ours.push(value),
-                Some(over) => {
-                    ours.extend(over.iter().find(|(other, _)| *other == seed).map(|(_, by)| value / by))
-                }
+    let figures = loaded.scenario.published.iter().filter(|figure| loaded.meets_conditions(figure));
+    figures.flat_map(|figure| at_each_value(loaded, figure)).filter_map(compare).collect()
+}
+
+/// Judges our value of a figure: its interval, or its mean if the seeds are those of the source, which
+/// draw the same networks there and here.
+pub fn verdict(figure: &PublishedFigure, ours: &Spread) -> Verdict {
+    figure.verdict(if figure.seeds.is_empty() { ours.interval() } else { (ours.mean, ours.mean) })
+}
+
+/// Returns a figure for each value of the key that it depends on, or the figure itself.
+pub fn at_each_value(loaded: &Loaded, figure: &PublishedFigure) -> Vec<PublishedFigure> {
+    let Some(key) = &figure.depends else { return vec![figure.clone()] };
+    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+    let values = axes.filter(|axis| axis.key == *key).flat_map(|axis| &axis.values);
+    let at = |value: &toml::Value| {
+        let mut at = figure.at.clone();
+        at.insert(key.clone(), value.clone());
+        PublishedFigure { at, ..figure.clone() }
+    };
+    values.map(at).collect()
+}
+
+/// The name of a value in the results of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub run: String,
+    pub metric: String,
+    /// The value is divided by that of this run with the same seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// Values of the sweep's keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, toml::Value>,
+}
+
+impl Wanted {
+    pub fn of(figure: &PublishedFigure) -> Self {
+        let PublishedFigure { run, metric, over, at, .. } = figure.clone();
+        Self { run, metric, over, at }
+    }
+
+    /// Returns the value over the seeds of these runs. If any of them has one of `seeds`, the others
+    /// do not count.
+    pub fn spread(&self, seeds: &[u64], runs: &[Figures<'_>]) -> Option<Spread> {
+        let values = |run: &str| {
+            let at = |of: &Figures<'_>| {
+                self.at.iter().all(|(key, value)| of.parameters.get(key) == Some(&json(value)))
+            };
+            let of = runs.iter().filter(|of| of.name == run && at(of));
+            let value = |of: &Figures<'_>| {
+                let seed = of.parameters.get("seed").and_then(Value::as_u64);
+                Some((seed, figure_of(of.metrics, &self.metric)?))
+            };
+            let mut values: Vec<(Option<u64>, f64)> = of.filter_map(value).collect();
+            let is_measured = |seed: Option<u64>| seed.is_some_and(|seed| seeds.contains(&seed));
+            if values.iter().any(|(seed, _)| is_measured(*seed)) {
+                values.retain(|(seed, _)| is_measured(*seed));
             }
-        }
-        let ours = Spread::of(&ours)?;
-        Some(PublishedComparison { figure: figure.clone(), ours, verdict: figure.verdict(ours.mean) })
-    };
-    let figures = loaded.scenario.published.iter();
-    figures.filter(|figure| loaded.meets_conditions(figure)).filter_map(compare).collect()
+            values
+        };
+        let own = values(&self.run).into_iter();
+        let ours: Vec<f64> = match self.over.as_deref().map(values) {
+            None => own.map(|(_, value)| value).collect(),
+            Some(over) => {
+                let of_seed = |seed| over.iter().find(|(other, _)| *other == seed);
+                own.filter_map(|(seed, value)| Some(value / of_seed(seed)?.1)).collect()
+            }
+        };
+        Spread::of(&ours)
+    }
+}
+
+/// The figures of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures<'r> {
+    pub name: &'r str,
+    pub parameters: &'r Map<String, Value>,
+    pub metrics: &'r Value,
+}
+
+impl<'r> Figures<'r> {
+    pub fn of(Run { name, parameters, metrics, .. }: &'r Run) -> Self {
+        Self { name, parameters, metrics }
+    }
 }
 
 fn mean(all: &[Statistics]) -> Option<Statistics> {

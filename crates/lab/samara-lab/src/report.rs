@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use samara_document::PREFIX;
 use samara_report::words::{MISSING, fixed, number, percent, plural, short_ms, signed_percent};
 use samara_report::{Look, Page, Part, Row, Section, Summary, Table};
-use samara_scenario::Loaded;
+use samara_scenario::{Loaded, Verdict};
 
 use crate::expect::ExpectationResult;
 use crate::explain;
@@ -233,7 +233,8 @@ fn by_verdict(published: &[PublishedComparison]) -> Option<String> {
 
 /// Returns a sentence on how many published figures ours agree with, and on the mean difference.
 pub fn agreement(published: &[PublishedComparison]) -> String {
-    let within = published.iter().filter(|known| known.figure.holds(known.ours.mean)).count();
+    let agrees = |known: &&PublishedComparison| matches!(known.verdict, Verdict::Reproduced | Verdict::Fit);
+    let within = published.iter().filter(agrees).count();
     let mean = published.iter().map(PublishedComparison::deviation).sum::<f64>() / published.len() as f64;
     let (count, mean) = (published.len(), signed_percent(mean));
     format!(
@@ -246,10 +247,23 @@ fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<T
     let row = |known: &PublishedComparison| {
         let figure = &known.figure;
         let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
-        let verdict = match &figure.refuted {
-            Some(cause) => format!("{}: {cause}", known.verdict.name()),
-            None => known.verdict.name().to_owned(),
-        };
+        let mut verdict = known.verdict.name().to_owned();
+        match known.verdict {
+            Verdict::Depends => verdict += " on the seed",
+            Verdict::Fit => verdict += &figure.fit.iter().map(|key| format!(" of {key}")).collect::<String>(),
+            Verdict::Reproduced if figure.explains.is_some() => "gives the value".clone_into(&mut verdict),
+            _ => {
+                verdict += &figure
+                    .arithmetic
+                    .iter()
+                    .chain(&figure.note)
+                    .map(|note| format!(": {note}"))
+                    .collect::<String>()
+            }
+        }
+        if let Some(explains) = &figure.explains {
+            verdict += &format!(", for \"{}\" with {}", explains.run, explains.by);
+        }
         let place = [&figure.source, &figure.place].map(String::as_str);
         let source = place.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
         let [ours, difference] = [number(known.ours.mean), signed_percent(known.deviation())];

@@ -4,105 +4,218 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use samara_document::keys::plain;
-use samara_report::words::{number, percent};
-use samara_scenario::{Claim, Overrides, PublishedFigure, Source, Verdict, builtins, load_with, sources};
+use samara_report::words::{listed, number, percent};
+use samara_scenario::{
+    Claim, Loaded, Overrides, PublishedFigure, Source, Verdict, builtins, load_with, sources,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::family;
-use crate::metric::unit;
-use crate::reference::PublishedComparison;
+use crate::family::{self, Family};
+use crate::metric::unit_in;
+use crate::reference::{Figures, Wanted, at_each_value, verdict};
 use crate::statistics::Spread;
 
-/// Our value of a published figure.
+/// Seeds of computed rows, unless the source names its own.
+pub const SEEDS: [u64; 3] = [1, 2, 3];
+/// Number of values that a row lists. Of more, it has the least and the largest.
+const LISTED_MAX: usize = 4;
+
+/// Our value of a published figure, or of a sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ours {
-    run: String,
-    metric: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    over: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    at: BTreeMap<String, toml::Value>,
+    #[serde(flatten)]
+    of: Wanted,
     value: Spread,
 }
 
-impl Ours {
-    fn is_of(&self, figure: &PublishedFigure) -> bool {
-        (&self.run, &self.metric, &self.over, &self.at)
-            == (&figure.run, &figure.metric, &figure.over, &figure.at)
-    }
-}
-
-impl From<PublishedComparison> for Ours {
-    fn from(PublishedComparison { figure, ours, .. }: PublishedComparison) -> Self {
-        Self { run: figure.run, metric: figure.metric, over: figure.over, at: figure.at, value: ours }
-    }
-}
-
 /// Our values by the name of their scenario.
-pub type Compared = BTreeMap<String, Vec<Ours>>;
+pub type Results = BTreeMap<String, Vec<Ours>>;
 
 /// The values that docs/sources.md shows.
 ///
 /// # Panics
 /// If the file in the source tree is invalid, which a test excludes.
-pub fn compared() -> Compared {
+pub fn results() -> Results {
     serde_json::from_str(samara_scenario::SOURCE_RESULTS).expect("sources/results.json is valid")
 }
 
-/// Returns the published figures of each built-in scenario that has any.
-pub fn figures() -> Vec<(&'static str, Vec<PublishedFigure>)> {
+/// The values of one scenario that the page needs.
+#[derive(Clone, Debug)]
+pub struct Needed {
+    pub scenario: String,
+    /// Each value with the seeds of its source; without any, [`SEEDS`] or those of the scenario.
+    pub values: Vec<(Wanted, Vec<u64>)>,
+}
+
+/// Returns the values that the page needs, by scenario: of published figures, and of the sentences of
+/// claims.
+pub fn needed() -> Vec<Needed> {
+    let mut all: BTreeMap<String, Vec<(Wanted, Vec<u64>)>> = BTreeMap::new();
+    for (scenario, figures) in figures() {
+        let values = figures.iter().map(|figure| (Wanted::of(figure), figure.seeds.clone()));
+        all.entry(scenario.to_owned()).or_default().extend(values);
+    }
+    for claim in sources().iter().flat_map(|source| &source.claims) {
+        for text in [&claim.ours, &claim.reason] {
+            for (scenario, wanted) in placeholders(text).filter_map(|(_, found)| found) {
+                let of_scenario = all.entry(scenario).or_default();
+                if of_scenario.iter().all(|(known, _)| *known != wanted) {
+                    of_scenario.push((wanted, Vec::new()));
+                }
+            }
+        }
+    }
+    all.into_iter().map(|(scenario, values)| Needed { scenario, values }).collect()
+}
+
+/// Returns the published figures of each built-in scenario that has any, at each value of the keys that
+/// they depend on.
+fn figures() -> Vec<(&'static str, Vec<PublishedFigure>)> {
     let of_scenario = |name: &'static str| {
         let loaded = load_with(name, &Overrides::default()).expect("built-in scenarios load");
-        (name, loaded.scenario.published)
+        let figures = loaded.scenario.published.iter().flat_map(|figure| at_each_value(&loaded, figure));
+        (name, figures.collect::<Vec<_>>())
     };
     let all = builtins().into_iter().map(|builtin| of_scenario(builtin.name));
     all.filter(|(_, figures)| !figures.is_empty()).collect()
 }
 
-/// The runs that figures with equal seeds need.
+/// The runs that values with equal seeds need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runs {
-    /// The seeds of the figures. Empty: those of the scenario.
     pub seeds: Vec<u64>,
-    /// The runs that the figures name, or all (none named) if a metric compares a run with others.
+    /// The runs that the values name, or all (none named) if a metric compares a run with others.
     pub only: Vec<String>,
-    /// Changes of the scenario: the seeds, and of a sweep only the values that the figures name.
+    /// Changes of the scenario: the seeds, and of a sweep only the values that are named.
     pub set: Vec<String>,
 }
 
-/// Returns the runs of a scenario that its figures need.
-pub fn runs(scenario: &str, figures: &[PublishedFigure]) -> Vec<Runs> {
-    let loaded = load_with(scenario, &Overrides::default()).expect("built-in scenarios load");
-    let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
-    let beside_first = family::of(&loaded.scenario).beside_first;
-    let mut by_seeds: BTreeMap<&[u64], Vec<&PublishedFigure>> = BTreeMap::new();
-    for figure in figures {
-        by_seeds.entry(&figure.seeds).or_default().push(figure);
+impl Needed {
+    /// Returns the runs of the scenario that its values need.
+    ///
+    /// # Errors
+    /// There is no such scenario.
+    pub fn runs(&self) -> Result<Vec<Runs>, String> {
+        let loaded = load_with(&self.scenario, &Overrides::default()).map_err(|error| error.to_string())?;
+        let own = &loaded.scenario.scenario.seeds;
+        let seeds = if own.len() < SEEDS.len() { SEEDS.to_vec() } else { own.clone() };
+        let mut by_seeds: BTreeMap<Vec<u64>, Vec<&Wanted>> = BTreeMap::new();
+        for (wanted, theirs) in &self.values {
+            let seeds = if theirs.is_empty() { &seeds } else { theirs };
+            by_seeds.entry(seeds.clone()).or_default().push(wanted);
+        }
+        Ok(by_seeds.into_iter().map(|(seeds, wanted)| Self::of_seeds(&loaded, seeds, &wanted)).collect())
     }
-    let of_group = |(seeds, figures): (&[u64], Vec<&PublishedFigure>)| {
+
+    fn of_seeds(loaded: &Loaded, seeds: Vec<u64>, wanted: &[&Wanted]) -> Runs {
+        let axes = loaded.scenario.sweep.iter().flat_map(|sweep| &sweep.axis);
+        let beside_first = family::of(&loaded.scenario).beside_first;
         let mut only: Vec<String> = Vec::new();
-        if figures.iter().all(|figure| !beside_first.contains(&figure.metric.as_str())) {
-            let named = figures.iter().flat_map(|figure| [Some(&figure.run), figure.over.as_ref()]);
+        if wanted.iter().all(|wanted| !beside_first.contains(&wanted.metric.as_str())) {
+            let named = wanted.iter().flat_map(|wanted| [Some(&wanted.run), wanted.over.as_ref()]);
             only.extend(named.flatten().cloned());
             only.sort_unstable();
             only.dedup();
         }
-        let mut set = Vec::new();
-        if !seeds.is_empty() {
-            set.push(format!("scenario.seeds={seeds:?}"));
-        }
-        for (number, axis) in axes.clone().enumerate() {
+        let mut set = vec![format!("scenario.seeds={seeds:?}")];
+        for (at, axis) in axes.enumerate() {
             let is_named =
-                |value: &&toml::Value| figures.iter().any(|figure| figure.at.get(&axis.key) == Some(value));
-            if figures.iter().all(|figure| figure.at.contains_key(&axis.key)) {
+                |value: &&toml::Value| wanted.iter().any(|wanted| wanted.at.get(&axis.key) == Some(value));
+            if wanted.iter().all(|wanted| wanted.at.contains_key(&axis.key)) {
                 let values = axis.values.iter().filter(is_named).cloned().collect();
-                set.push(format!("sweep.axis.{number}.values={}", toml::Value::Array(values)));
+                set.push(format!("sweep.axis.{at}.values={}", toml::Value::Array(values)));
             }
         }
-        Runs { seeds: seeds.to_vec(), only, set }
-    };
-    by_seeds.into_iter().map(of_group).collect()
+        Runs { seeds, only, set }
+    }
+
+    /// Returns the values from results with these seeds.
+    pub fn read(&self, seeds: &[u64], runs: &[Figures<'_>]) -> Vec<Ours> {
+        let is_of = |theirs: &[u64]| theirs.is_empty() || theirs == seeds;
+        let of_seeds = self.values.iter().filter(|(_, theirs)| is_of(theirs));
+        let value = |(wanted, theirs): &(Wanted, Vec<u64>)| {
+            Some(Ours { of: wanted.clone(), value: wanted.spread(theirs, runs)? })
+        };
+        of_seeds.filter_map(value).collect()
+    }
 }
+
+// ---- values in sentences ----
+
+/// Returns the parts of a sentence: a text, followed by a value in braces if there is one.
+fn placeholders(text: &str) -> impl Iterator<Item = (&str, Option<(String, Wanted)>)> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let whole = rest?;
+        let found = whole.split_once('{').and_then(|(before, behind)| {
+            let (inside, behind) = behind.split_once('}')?;
+            Some((before, parsed(inside)?, behind))
+        });
+        match found {
+            Some((before, wanted, behind)) => {
+                rest = Some(behind);
+                Some((before, Some(wanted)))
+            }
+            None => {
+                rest = None;
+                Some((whole, None))
+            }
+        }
+    })
+}
+
+/// Parses `scenario: run / other: metric at key = value, key = value`.
+fn parsed(text: &str) -> Option<(String, Wanted)> {
+    let (scenario, rest) = text.split_once(": ")?;
+    let (run, metric) = rest.split_once(": ")?;
+    let (metric, points) = metric.split_once(" at ").unwrap_or((metric, ""));
+    let (run, over) = run.split_once(" / ").map_or((run, None), |(run, over)| (run, Some(over.to_owned())));
+    let point = |text: &str| {
+        let (key, value) = text.split_once(" = ")?;
+        let whole = value.parse::<i64>().map(toml::Value::Integer);
+        let number = whole.or_else(|_| value.parse::<f64>().map(toml::Value::Float));
+        Some((key.to_owned(), number.unwrap_or_else(|_| toml::Value::String(value.to_owned()))))
+    };
+    let at = points.split(", ").filter(|text| !text.is_empty()).map(point).collect::<Option<_>>()?;
+    Some((scenario.to_owned(), Wanted { run: run.to_owned(), metric: metric.to_owned(), over, at }))
+}
+
+/// Puts our values into a sentence. `missing` gets those without a result.
+fn filled(text: &str, results: &Results, missing: &mut Vec<String>) -> String {
+    let part = |(text, found): (&str, Option<(String, Wanted)>)| {
+        let Some((scenario, wanted)) = found else { return text.to_owned() };
+        match value_of(results, &scenario, &wanted) {
+            Some(value) => text.to_owned() + &written(family_of(&scenario), &wanted, value.mean),
+            None => {
+                missing.push(format!("{scenario}: {}: {} has no result", wanted.run, wanted.metric));
+                format!("{text}no result")
+            }
+        }
+    };
+    placeholders(text).map(part).collect()
+}
+
+fn value_of<'r>(results: &'r Results, scenario: &str, wanted: &Wanted) -> Option<&'r Spread> {
+    results.get(scenario)?.iter().find(|ours| ours.of == *wanted).map(|ours| &ours.value)
+}
+
+/// Returns the family of a built-in scenario.
+fn family_of(scenario: &str) -> &'static Family {
+    let loaded = load_with(scenario, &Overrides::default()).expect("built-in scenarios load");
+    family::of(&loaded.scenario)
+}
+
+/// Formats a value in the unit of its metric. Ratios have none, nor has a deviation as a share of the
+/// mean.
+fn written(family: &Family, wanted: &Wanted, value: f64) -> String {
+    match unit_in(family, &wanted.metric) {
+        _ if wanted.over.is_some() || wanted.metric.ends_with(".cv") => number(value),
+        "share" => percent(value, 2),
+        unit => format!("{} {unit}", number(value)).trim_end().to_owned(),
+    }
+}
+
+// ---- rows ----
 
 /// A claim with its verdict.
 struct Row {
@@ -114,22 +227,60 @@ struct Row {
     verdict: Verdict,
     reason: String,
     evidence: String,
+    /// What contradicts the row.
+    problems: Vec<String>,
 }
 
-impl Row {
-    /// Judges a figure. A figure without a result is open.
-    fn of_figure(places: &[String], scenario: &str, figure: &PublishedFigure, compared: &Compared) -> Self {
-        let of_scenario = compared.get(scenario).map(Vec::as_slice).unwrap_or_default();
-        let ours = of_scenario.iter().find(|ours| ours.is_of(figure)).map(|ours| ours.value);
-        let unit = if figure.over.is_some() { "" } else { unit(&figure.metric) };
-        let written = |value: f64| match unit {
-            "share" => percent(value, 2),
-            _ => format!("{} {unit}", number(value)).trim_end().to_owned(),
-        };
-        let spread = ours.map(|ours| match ours.seeds {
-            0 | 1 => written(ours.mean),
-            seeds => format!("{} ± {} ({seeds} seeds)", written(ours.mean), number(ours.confidence_95)),
-        });
+/// A figure with our value.
+struct Judged<'f> {
+    scenario: &'static str,
+    family: &'static Family,
+    figure: &'f PublishedFigure,
+    ours: Option<Spread>,
+    verdict: Verdict,
+}
+
+impl<'f> Judged<'f> {
+    fn of(
+        scenario: &'static str,
+        family: &'static Family,
+        figure: &'f PublishedFigure,
+        results: &Results,
+    ) -> Self {
+        let ours = value_of(results, scenario, &Wanted::of(figure)).copied();
+        let verdict = ours.map_or(Verdict::NotAttempted, |ours| verdict(figure, &ours));
+        Self { scenario, family, figure, ours, verdict }
+    }
+
+    /// Whether the value rests on fewer seeds than the page promises, and the source names none.
+    fn has_few_seeds(&self) -> bool {
+        self.figure.seeds.is_empty() && self.ours.is_some_and(|ours| ours.seeds < SEEDS.len())
+    }
+
+    fn agrees(&self) -> bool {
+        matches!(self.verdict, Verdict::Reproduced | Verdict::Fit)
+    }
+
+    fn theirs(&self) -> String {
+        let value = written(self.family, &Wanted::of(self.figure), self.figure.value);
+        format!("{}{value}", self.figure.relation.words())
+    }
+
+    fn ours(&self) -> String {
+        let wanted = Wanted::of(self.figure);
+        match self.ours {
+            None => "no result".to_owned(),
+            Some(Spread { mean, seeds: 0 | 1, .. }) => written(self.family, &wanted, mean) + " (1 seed)",
+            Some(Spread { mean, confidence_95, seeds, .. }) => {
+                let half = written(self.family, &wanted, confidence_95);
+                let half = half.split(' ').next().unwrap_or_default();
+                format!("{} ± {half} ({seeds} seeds)", written(self.family, &wanted, mean))
+            }
+        }
+    }
+
+    fn evidence(&self) -> String {
+        let figure = self.figure;
         let over = figure.over.iter().map(|over| format!(" --only {over}"));
         let only: String = std::iter::once(format!("--only {}", figure.run)).chain(over).collect();
         let seeds = match figure.seeds.as_slice() {
@@ -138,38 +289,144 @@ impl Row {
         };
         let at: Vec<String> =
             figure.at.iter().map(|(key, value)| format!(" at {key} = {}", plain(value))).collect();
+        format!("`samara run {} {only}{seeds}`: `{}`{}", self.scenario, figure.metric, at.concat())
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let figure = self.figure;
+        let mut problems = Vec::new();
+        if self.ours.is_none() {
+            problems.push("no result".to_owned());
+        }
+        if figure.explains.is_some() && !self.agrees() {
+            problems.push(format!("does not give their value: {}, not {}", self.ours(), self.theirs()));
+        }
+        if figure.explains.is_none() && figure.note.is_some() && self.agrees() {
+            problems.push("a note on a difference, but there is none".to_owned());
+        }
+        problems.iter().map(|problem| format!("{} ({}): {problem}", figure.claim, self.evidence())).collect()
+    }
+}
+
+impl Row {
+    /// Judges a claim by its figures: one; one for each value of a key that the source leaves open; or
+    /// several of which the claim says the same.
+    fn of_figures(places: &[String], figures: &[&Judged<'_>], causes: &[&Judged<'_>]) -> Self {
+        let first = figures[0];
+        let depends = first.figure.depends.as_deref().filter(|_| figures.len() > 1);
+        let count = |verdict: Verdict| figures.iter().filter(|judged| judged.verdict == verdict).count();
+        let verdicts = ORDER.into_iter().filter(|verdict| count(*verdict) > 0).collect::<Vec<_>>();
+        let mut verdict = match (verdicts.as_slice(), depends) {
+            ([only], _) => *only,
+            (_, Some(_)) => Verdict::Depends,
+            // A claim on several figures holds for all of them or not.
+            _ if count(Verdict::Missed) > 0 => Verdict::Missed,
+            _ => Verdict::Depends,
+        };
+        let mut reasons = Vec::new();
+        match depends {
+            Some(key) => {
+                let agreeing: Vec<&&Judged<'_>> = figures.iter().filter(|judged| judged.agrees()).collect();
+                reasons.push(match agreeing.len() {
+                    0 => format!("at every {key}: {}", at_values(figures.iter(), key)),
+                    all if all == figures.len() => {
+                        format!("at every {key}: {}", at_values(figures.iter(), key))
+                    }
+                    _ => {
+                        let others = figures.iter().filter(|judged| !judged.agrees());
+                        let here = at_values(agreeing.into_iter(), key);
+                        format!("on {key}: it holds at {here}, not at {}", at_values(others, key))
+                    }
+                });
+            }
+            None if figures.len() > 1 => {
+                let counts = verdicts.iter().map(|verdict| match count(*verdict) {
+                    all if all == figures.len() => format!("{all} of {all}"),
+                    some => format!("{some} of {} {}", figures.len(), verdict.name()),
+                });
+                reasons.push(counts.collect::<Vec<_>>().join(", "));
+            }
+            None if verdict == Verdict::Depends => reasons.push("on the seed".to_owned()),
+            None => {}
+        }
+        let mut notes: Vec<&str> =
+            figures.iter().filter_map(|judged| judged.figure.note.as_deref()).collect();
+        notes.dedup();
+        reasons.extend(notes.into_iter().map(str::to_owned));
+        let mut fits: Vec<&str> = figures.iter().filter_map(|judged| judged.figure.fit.as_deref()).collect();
+        fits.dedup();
+        reasons.extend(fits.into_iter().map(|key| format!("of {key}")));
+        for (cause, explains) in causes.iter().filter_map(|c| Some((c, c.figure.explains.as_ref()?))) {
+            reasons.push(format!("with {}, {} ({})", explains.by, cause.ours(), cause.evidence()));
+            if explains.refutes && verdict == Verdict::Missed {
+                verdict = Verdict::Refuted;
+            }
+        }
+        let texts = |of: fn(&Judged<'_>) -> String| {
+            let mut all: Vec<String> = figures.iter().map(|judged| of(judged)).collect();
+            all.dedup();
+            all
+        };
+        let tolerance = match (first.figure.relation, first.figure.range) {
+            (samara_scenario::Relation::About, None) => first.figure.tolerance.to_string(),
+            (_, None) => String::new(),
+            (_, Some([least, most])) => {
+                let most = written(first.family, &Wanted::of(first.figure), most);
+                format!("{}, or {} to {most}", first.figure.tolerance, number(least))
+            }
+        };
+        let evidence = match figures {
+            [only] => only.evidence(),
+            _ => {
+                let mut runs: Vec<String> = figures.iter().map(|judged| judged.figure.run.clone()).collect();
+                runs.extend(figures.iter().filter_map(|judged| judged.figure.over.clone()));
+                runs.sort_unstable();
+                runs.dedup();
+                let only: String = runs.iter().map(|run| format!(" --only {run}")).collect();
+                format!("`samara run {}{only}`: `{}`", first.scenario, first.figure.metric)
+            }
+        };
         Self {
-            place: place(places, &figure.place),
-            claim: figure.claim.clone(),
-            theirs: format!("{}{}", figure.relation.words(), written(figure.value)),
-            ours: spread.unwrap_or_else(|| "no result".to_owned()),
-            tolerance: match figure.range {
-                None => figure.tolerance.to_string(),
-                Some([least, most]) => {
-                    format!("{}, or {} to {}", figure.tolerance, number(least), written(most))
-                }
-            },
-            verdict: ours.map_or(Verdict::Open, |ours| figure.verdict(ours.mean)),
-            reason: figure.refuted.clone().unwrap_or_default(),
-            evidence: format!("`samara run {scenario} {only}{seeds}`: `{}`{}", figure.metric, at.concat()),
+            place: place(places, &first.figure.place),
+            claim: first.figure.claim.clone(),
+            theirs: shortened(&texts(|judged| judged.theirs())),
+            ours: shortened(&texts(|judged| judged.ours())),
+            tolerance,
+            verdict,
+            reason: reasons.join("; "),
+            evidence,
+            problems: figures.iter().chain(causes).flat_map(|judged| judged.problems()).collect(),
         }
     }
 
-    fn line(&self) -> String {
-        format!("{} Theirs {}, ours {} ({})", self.claim, self.theirs, self.ours, self.evidence)
-    }
-
-    fn of_claim(places: &[String], claim: &Claim) -> Self {
+    fn of_claim(places: &[String], claim: &Claim, results: &Results) -> Self {
+        let mut problems = Vec::new();
+        let mut fill = |text: &str| filled(text, results, &mut problems);
         Self {
             place: place(places, &claim.place),
             claim: claim.claim.clone(),
             theirs: claim.theirs.clone(),
-            ours: claim.ours.clone(),
+            ours: fill(&claim.ours),
             tolerance: String::new(),
             verdict: claim.verdict,
-            reason: claim.reason.clone(),
+            reason: fill(&claim.reason),
             evidence: claim.evidence.clone(),
+            problems,
         }
+    }
+}
+
+/// Returns the values of a key at which figures are judged.
+fn at_values<'j>(figures: impl Iterator<Item = &'j &'j Judged<'j>>, key: &str) -> String {
+    let value = |judged: &&Judged<'_>| judged.figure.at.get(key).map(plain).unwrap_or_default();
+    listed(&figures.map(value).collect::<Vec<_>>())
+}
+
+/// Joins a few texts, or the first and the last of many.
+fn shortened(all: &[String]) -> String {
+    match all {
+        [first, .., last] if all.len() > LISTED_MAX => format!("{first} to {last}"),
+        _ => all.join("; "),
     }
 }
 
@@ -177,50 +434,67 @@ fn place(places: &[String], place: &str) -> usize {
     places.iter().position(|known| known == place).unwrap_or(places.len())
 }
 
-/// The page, and the claims whose declared verdict contradicts the result.
+/// The page, and what contradicts it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourcesPage {
     /// The page as Markdown.
     pub text: String,
-    /// Claims that are open, each as a line.
-    pub open: Vec<String>,
+    /// Rows without a result, causes that do not give the value, and notes on differences that do not
+    /// exist; each as a line.
+    pub problems: Vec<String>,
+    /// Number of figures that rest on fewer than three seeds.
+    pub few_seeds: usize,
     pub claims: usize,
-    /// The share of claims that are reproduced or refuted.
-    pub settled: f64,
 }
 
-const ORDER: [Verdict; 5] =
-    [Verdict::Reproduced, Verdict::Refuted, Verdict::Fit, Verdict::Assumed, Verdict::NotAttempted];
+const ORDER: [Verdict; 7] = [
+    Verdict::Reproduced,
+    Verdict::Refuted,
+    Verdict::Missed,
+    Verdict::Depends,
+    Verdict::Fit,
+    Verdict::Assumed,
+    Verdict::NotAttempted,
+];
 
 const INTRODUCTION: &str = "\
 # The sources, claim by claim
 
 Five documents started Samara. This page has a row for every figure, mechanism and open question of
 them, and for the measurements of others that scenarios are compared with.
-`samara sources --run DIR` runs the scenarios and writes it.
+`samara sources --run DIR` runs the scenarios and writes it. A figure of ours is a mean over seeds
+with its 95 % confidence interval, and the verdict judges the interval; where the source names its
+seeds, which draw the same networks here, it judges the mean over these.
 
-- **reproduced**: our value is within the tolerance: 15 %, at most 25 % for measurements that differ
-  as much between seeds, or a factor of 3 for rare events; or within the range of their seeds.
-- **refuted**: it is not, and a run or a test shows the cause.
+- **reproduced**: the whole interval is within the tolerance: 15 %, at most 25 % for measurements
+  that differ as much between seeds, or a factor of 3 for rare events; or within the range of their
+  seeds. \"At most\" and \"at least\" have no tolerance.
+- **refuted**: the document is wrong: by arithmetic, or a run gives its value under other inputs than
+  it states.
+- **missed**: ours differs. If a run gives their value under another input, the row names it.
+- **depends**: it holds for some values of an input that the document leaves open, or for some seeds.
 - **fit**: a parameter was chosen from this figure, so it shows nothing.
 - **assumed**: the model takes it for granted.
 - **not attempted**: with the reason.
-- **deviates**: our value is outside of the tolerance, for a cause that is unknown.
+
+Only the first two settle a claim.
 
 ";
 
 /// Writes the page of all documents.
-pub fn page(compared: &Compared) -> SourcesPage {
+pub fn page(results: &Results) -> SourcesPage {
     let figures = figures();
-    let all = || figures.iter().flat_map(|(scenario, figures)| figures.iter().map(move |f| (*scenario, f)));
+    let mut judged: Vec<Judged<'_>> = Vec::new();
+    for (scenario, figures) in &figures {
+        let family = family_of(scenario);
+        judged.extend(figures.iter().map(|figure| Judged::of(scenario, family, figure, results)));
+    }
     let (sources, mut body, mut totals) = (sources(), String::new(), String::new());
-    let (mut open, mut verdicts) = (Vec::new(), Vec::new());
+    let (mut problems, mut claims) = (Vec::new(), 0);
     for source in sources {
         let places = &source.places;
-        let of_source = all().filter(|(_, figure)| figure.source == source.id);
-        let judged = of_source.map(|(scenario, figure)| Row::of_figure(places, scenario, figure, compared));
-        let mut rows: Vec<Row> = judged.collect();
-        rows.extend(source.claims.iter().map(|claim| Row::of_claim(places, claim)));
+        let mut rows = rows_of(places, judged.iter().filter(|judged| judged.figure.source == source.id));
+        rows.extend(source.claims.iter().map(|claim| Row::of_claim(places, claim, results)));
         rows.sort_by_key(|row| row.place);
         let Source { id, title, url, date, .. } = source;
         totals += &counts(&format!("[{title}](#{id})"), &rows);
@@ -231,34 +505,53 @@ pub fn page(compared: &Compared) -> SourcesPage {
             let _ = writeln!(body, "\n### {name}\n");
             body += &table(rows.iter().filter(|row| row.place == at));
         }
-        let contradictory = rows.iter().filter(|row| row.verdict == Verdict::Open);
-        open.extend(contradictory.map(|row| format!("{id}: {}", row.line())));
-        verdicts.extend(rows.iter().map(|row| row.verdict));
+        problems.extend(rows.iter().flat_map(|row| &row.problems).map(|problem| format!("{id}: {problem}")));
+        claims += rows.len();
     }
-    let of_others = all().filter(|(_, figure)| sources.iter().all(|source| source.id != figure.source));
-    let measured = of_others.map(|(scenario, figure)| Row {
-        claim: figure.source.clone(),
-        ..Row::of_figure(&[], scenario, figure, compared)
-    });
-    let measured: Vec<Row> = measured.collect();
+    let of_others = judged.iter().filter(|judged| sources.iter().all(|s| s.id != judged.figure.source));
+    let measured: Vec<Row> = of_others
+        .map(|judged| Row { claim: judged.figure.source.clone(), ..Row::of_figures(&[], &[judged], &[]) })
+        .collect();
+    problems.extend(measured.iter().flat_map(|row| row.problems.clone()));
     totals += &counts("[measurements](#measurements)", &measured);
     body += "\n## measurements\n\nMeasurements by others that scenarios are compared with.\n\n";
     body += &table(&measured);
-    let is_settled = |verdict: &&Verdict| matches!(verdict, Verdict::Reproduced | Verdict::Refuted);
-    let settled = verdicts.iter().filter(is_settled).count() as f64 / verdicts.len().max(1) as f64;
     let headings = ORDER.map(Verdict::name).join(" | ");
-    let text = format!(
-        "{INTRODUCTION}{} of the {} claims of the documents are reproduced or refuted.\n\n\
-         | document | claims | {headings} | deviates |\n|---|--:|--:|--:|--:|--:|--:|--:|\n{totals}{body}",
-        percent(settled, 0),
-        verdicts.len(),
-    );
-    SourcesPage { text, open, claims: verdicts.len(), settled }
+    let rule = "--:|".repeat(ORDER.len() + 1);
+    let few_seeds = judged.iter().filter(|judged| judged.has_few_seeds()).count();
+    let few = match few_seeds {
+        0 => String::new(),
+        count => format!("\n{count} figures rest on fewer than three seeds; their rows name the seeds.\n"),
+    };
+    let text = format!("{INTRODUCTION}| document | claims | {headings} |\n|---|{rule}\n{totals}{few}{body}");
+    SourcesPage { text, problems, few_seeds, claims }
+}
+
+/// Returns a row for each claim of a document. Runs that explain a figure belong to its row.
+fn rows_of<'j>(places: &[String], judged: impl Iterator<Item = &'j Judged<'j>>) -> Vec<Row> {
+    let (causes, own): (Vec<&Judged<'_>>, Vec<&Judged<'_>>) =
+        judged.partition(|judged| judged.figure.explains.is_some());
+    let claim = |judged: &&Judged<'_>| (judged.figure.place.clone(), judged.figure.claim.clone());
+    let mut groups: Vec<Vec<&Judged<'_>>> = Vec::new();
+    for judged in own {
+        match groups.iter_mut().find(|group| claim(&group[0]) == claim(&judged)) {
+            Some(group) => group.push(judged),
+            None => groups.push(vec![judged]),
+        }
+    }
+    let row = |group: &Vec<&Judged<'_>>| {
+        let explains = |cause: &&&Judged<'_>| {
+            let run = cause.figure.explains.as_ref().map(|explains| &explains.run);
+            claim(cause) == claim(&group[0]) && group.iter().any(|judged| run == Some(&judged.figure.run))
+        };
+        Row::of_figures(places, group, &causes.iter().filter(explains).copied().collect::<Vec<_>>())
+    };
+    groups.iter().map(row).collect()
 }
 
 fn counts(name: &str, rows: &[Row]) -> String {
     let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == verdict).count().to_string();
-    let counts: Vec<String> = ORDER.into_iter().chain([Verdict::Open]).map(count).collect();
+    let counts: Vec<String> = ORDER.into_iter().map(count).collect();
     format!("| {name} | {} | {} |\n", rows.len(), counts.join(" | "))
 }
 

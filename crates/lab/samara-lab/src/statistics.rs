@@ -94,6 +94,11 @@ impl Spread {
         })
     }
 
+    /// Returns the bounds of the confidence interval of the mean.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.mean - self.confidence_95, self.mean + self.confidence_95)
+    }
+
     pub fn written(&self, unit: Unit) -> String {
         let mean = unit.written(self.mean);
         let half = self.confidence_95;

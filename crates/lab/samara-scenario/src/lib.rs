@@ -34,7 +34,9 @@ pub use load::{
     Change, Loaded, Origin, Overrides, POINTS_MAX, Point, TEXT_BYTES_MAX, check_text, load, load_source,
     load_with,
 };
-pub use published::{Claim, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources};
+pub use published::{
+    Claim, Explains, PublishedFigure, Relation, SOURCE_RESULTS, Source, Tolerance, Verdict, sources,
+};
 pub use resolve::{latency, losses};
 pub use samara_engine::FlushSpec;
 pub use schema::schema;

@@ -50,34 +50,64 @@ pub struct PublishedFigure {
     /// The value is a ratio: the metric of `run` divided by that of this run with the same seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Whether a parameter of the run was chosen so that the value results. It is then no result.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fit: bool,
-    /// Why our value is outside of the tolerance, with the run or test that shows the cause.
+    /// The parameter of the run that was chosen so that the value results. It is then no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refuted: Option<String>,
+    pub fit: Option<String>,
+    /// A key of the sweep that the source leaves open: the claim is judged at each of its values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depends: Option<String>,
+    /// The run gives the value of another figure of the same claim under other inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explains: Option<Explains>,
+    /// Figures of the source itself that exclude the value: it is wrong by arithmetic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<String>,
+    /// What is known about a difference. It is no cause without a run that `explains` the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The figure that a run explains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Explains {
+    /// The run of the figure, which has the same source, place and claim.
+    pub run: String,
+    /// What differs from that run, in a few words.
+    pub by: String,
+    /// Whether the source states the input that differs, and is wrong about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refutes: bool,
 }
 
 impl PublishedFigure {
-    /// Returns true if our value is within the tolerance, or the range of the source.
-    pub fn holds(&self, ours: f64) -> bool {
-        let (mut least, mut most) = self.tolerance.range(self.value);
+    /// Returns the least and the largest value of ours that agree with the source. There is no tolerance
+    /// on "at most" and "at least".
+    fn agreeing(&self) -> (f64, f64) {
+        let (mut least, mut most) = match self.relation {
+            Relation::About => self.tolerance.range(self.value),
+            Relation::AtMost | Relation::AtLeast => (self.value, self.value),
+        };
         if let Some([from, to]) = self.range {
             (least, most) = (least.min(from), most.max(to));
         }
         match self.relation {
-            Relation::About => (least..=most).contains(&ours),
-            Relation::AtMost => ours <= most,
-            Relation::AtLeast => ours >= least,
+            Relation::About => (least, most),
+            Relation::AtMost => (f64::NEG_INFINITY, most),
+            Relation::AtLeast => (least, f64::INFINITY),
         }
     }
 
-    pub fn verdict(&self, ours: f64) -> Verdict {
-        match (self.holds(ours), &self.refuted) {
-            (true, None) if self.fit => Verdict::Fit,
-            (true, None) => Verdict::Reproduced,
-            (false, Some(_)) => Verdict::Refuted,
-            (true, Some(_)) | (false, None) => Verdict::Open,
+    /// Returns the verdict on our value, which lies in an interval.
+    pub fn verdict(&self, (low, high): (f64, f64)) -> Verdict {
+        let (least, most) = self.agreeing();
+        if low >= least && high <= most {
+            return if self.fit.is_some() { Verdict::Fit } else { Verdict::Reproduced };
+        }
+        match high < least || low > most {
+            true if self.arithmetic.is_some() => Verdict::Refuted,
+            true => Verdict::Missed,
+            false => Verdict::Depends,
         }
     }
 
@@ -85,6 +115,9 @@ impl PublishedFigure {
     pub(crate) fn problem(&self) -> Option<String> {
         if !self.value.is_finite() {
             return Some(format!("value is {}; it must be a number", self.value));
+        }
+        if self.relation != Relation::About && self.tolerance != Tolerance::default() {
+            return Some("tolerance has no effect on \"at-most\" and \"at-least\"; remove it".to_owned());
         }
         if let Some([least, most]) = self.range
             && !(least <= self.value && self.value <= most)
@@ -214,22 +247,24 @@ impl JsonSchema for Tolerance {
 }
 
 samara_engine::names! {
-    /// The verdict on a claim.
+    /// The verdict on a claim. Only the first two settle it.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Verdict {
-        /// Ours is within the tolerance.
+        /// The interval of ours agrees with theirs.
         Reproduced = "reproduced",
-        /// Ours is not, and a test shows the cause.
+        /// The document is wrong: by arithmetic, or a run gives its value under other inputs than it
+        /// states.
         Refuted = "refuted",
+        /// The interval of ours does not agree with theirs.
+        Missed = "missed",
+        /// It agrees for some values of an input that the document leaves open, or for some seeds.
+        Depends = "depends",
         /// A parameter was chosen so that the figure results.
         Fit = "fit",
         /// The model takes it for granted.
         Assumed = "assumed",
         NotAttempted = "not attempted",
-        /// Ours is not within the tolerance, for a cause that is unknown; or it is, although a cause
-        /// for the contrary is declared.
-        Open = "deviates",
     }
 }
 
@@ -261,14 +296,15 @@ pub struct Claim {
     pub claim: String,
     #[serde(default)]
     pub theirs: String,
-    /// Samara's way, or its measurement.
+    /// Samara's way, or its measurement. `{scenario: run: metric}` stands for a value of the results, and
+    /// `{scenario: run / run: metric}` for a ratio; ` at key = value` behind selects a point of a sweep.
     #[serde(default)]
     pub ours: String,
     pub verdict: Verdict,
     /// A test (`crate: path::of::test`), or a command in backticks.
     #[serde(default)]
     pub evidence: String,
-    /// The tested cause of a refutation; why it is assumed or not attempted.
+    /// Why it is refuted, missed, assumed or not attempted; what it depends on.
     #[serde(default)]
     pub reason: String,
 }
@@ -305,23 +341,34 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_follow_relation_tolerance_and_declared_cause() {
+    fn verdicts_judge_the_interval() {
+        let at = |figure: &PublishedFigure, value: f64| figure.verdict((value, value));
         let within = figure(100.0, "15 %");
-        assert_eq!([84.9, 85.1, 114.9, 115.1].map(|ours| within.holds(ours)), [false, true, true, false]);
+        let expected = [Verdict::Missed, Verdict::Reproduced, Verdict::Reproduced, Verdict::Missed];
+        assert_eq!([84.9, 85.1, 114.9, 115.1].map(|ours| at(&within, ours)), expected);
+        assert_eq!(within.verdict((90.0, 120.0)), Verdict::Depends, "a part of the interval agrees");
+        assert_eq!(within.verdict((80.0, 120.0)), Verdict::Depends, "its middle agrees");
         let most = PublishedFigure { relation: Relation::AtMost, ..within.clone() };
-        assert_eq!([1.0, 115.1].map(|ours| most.holds(ours)), [true, false]);
-        let least = PublishedFigure { relation: Relation::AtLeast, ..figure(22.0, "x 3") };
-        assert_eq!([7.0, 7.4, 1e9].map(|ours| least.holds(ours)), [false, true, true]);
-        assert_eq!(within.verdict(100.0), Verdict::Reproduced);
-        assert_eq!(within.verdict(200.0), Verdict::Open, "a deviation without a cause");
-        let refuted = PublishedFigure { refuted: Some("a cause".to_owned()), ..within.clone() };
-        assert_eq!(refuted.verdict(200.0), Verdict::Refuted);
-        assert_eq!(refuted.verdict(100.0), Verdict::Open, "a cause of no deviation");
+        assert_eq!(
+            [1.0, 100.0, 100.1].map(|ours| at(&most, ours) == Verdict::Reproduced),
+            [true, true, false]
+        );
+        let least = PublishedFigure { relation: Relation::AtLeast, ..within.clone() };
+        assert_eq!(
+            [99.9, 100.0, 1e9].map(|ours| at(&least, ours) == Verdict::Reproduced),
+            [false, true, true]
+        );
+        assert_eq!(least.verdict((99.0, 101.0)), Verdict::Depends);
         let wide = PublishedFigure { range: Some([80.0, 130.0]), ..within.clone() };
-        assert_eq!([79.9, 80.1, 129.9, 130.1].map(|ours| wide.holds(ours)), [false, true, true, false]);
+        assert_eq!([79.9, 80.1, 129.9, 130.1].map(|ours| at(&wide, ours)), expected);
         assert_eq!(wide.problem(), None);
         assert!(PublishedFigure { range: Some([101.0, 130.0]), ..within.clone() }.problem().is_some());
-        assert_eq!(PublishedFigure { fit: true, ..within }.verdict(100.0), Verdict::Fit);
+        let loose = PublishedFigure { relation: Relation::AtMost, ..figure(22.0, "x 3") };
+        assert!(loose.problem().is_some(), "no tolerance on a limit");
+        let wrong = PublishedFigure { arithmetic: Some("1 + 1 is 2".to_owned()), ..within.clone() };
+        assert_eq!((at(&wrong, 200.0), at(&wrong, 100.0)), (Verdict::Refuted, Verdict::Reproduced));
+        let fit = PublishedFigure { fit: Some("network.latency".to_owned()), ..within };
+        assert_eq!((at(&fit, 100.0), at(&fit, 200.0)), (Verdict::Fit, Verdict::Missed));
     }
 
     #[test]
@@ -339,10 +386,10 @@ mod tests {
             for claim in &source.claims {
                 let name = format!("{}: {}", source.id, claim.claim);
                 assert!(source.places.contains(&claim.place), "{name}: place {:?}", claim.place);
-                assert!(!matches!(claim.verdict, Verdict::Open | Verdict::Fit), "{name}");
+                assert_ne!(claim.verdict, Verdict::Fit, "{name}");
                 let is_reproduced = claim.verdict == Verdict::Reproduced;
                 assert!(is_reproduced || !claim.reason.is_empty(), "{name}: no reason");
-                let is_shown = matches!(claim.verdict, Verdict::Reproduced | Verdict::Refuted);
+                let is_shown = !matches!(claim.verdict, Verdict::Assumed | Verdict::NotAttempted);
                 assert!(!is_shown || !claim.evidence.is_empty(), "{name}: no evidence");
             }
         }

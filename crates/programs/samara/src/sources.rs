@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use samara_document::file;
-use samara_lab::reference::PublishedComparison;
+use samara_lab::reference::Figures;
 use samara_lab::results::write_inside;
-use samara_lab::sources::{Ours, Runs, compared, figures, page, runs};
-use samara_scenario::PublishedFigure;
+use samara_lab::sources::{Needed, Ours, Runs, needed, page, results};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::args::SourcesOptions;
 use crate::session::NOT_MET;
@@ -20,39 +20,45 @@ const SUMMARY_BYTES_MAX: u64 = 256 << 20;
 /// The part of `summary.json` that this command reads.
 #[derive(Deserialize)]
 struct Summary {
-    #[serde(default)]
-    published: Vec<PublishedComparison>,
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    name: String,
+    parameters: Map<String, Value>,
+    metrics: Value,
 }
 
 pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
-    let mut ours = compared();
+    let mut ours = results();
     if let Some(directory) = &options.run {
-        let figures = figures();
-        if let Some(unknown) = options.only.iter().find(|name| figures.iter().all(|(known, _)| known != name))
+        let needed = needed();
+        if let Some(unknown) =
+            options.only.iter().find(|name| needed.iter().all(|needed| needed.scenario != **name))
         {
-            let known: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+            let known: Vec<&str> = needed.iter().map(|needed| needed.scenario.as_str()).collect();
             return Err(format!(
                 "\"{unknown}\" has no published figures; expected one of {}",
                 known.join(", ")
             ));
         }
         let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
-        for (name, figures) in figures.iter().filter(|(name, _)| is_wanted(name)) {
+        for needed in needed.iter().filter(|needed| is_wanted(&needed.scenario)) {
+            let name = &needed.scenario;
             let mut of_scenario = Vec::new();
-            for runs in runs(name, figures) {
+            for runs in needed.runs()? {
                 let seeds: String = runs.seeds.iter().map(|seed| format!("-{seed}")).collect();
                 let out = directory.join(format!("{name}{seeds}"));
                 if !out.join("complete").exists() {
                     simulate(name, &runs, &out)?;
                 }
-                let mut found = read(&out, figures)?;
-                found.retain(|known| known.figure.seeds == runs.seeds);
-                of_scenario.extend(found.into_iter().map(Ours::from));
+                of_scenario.extend(read(&out, needed, &runs.seeds)?);
             }
-            ours.insert((*name).to_owned(), of_scenario);
+            ours.insert(name.clone(), of_scenario);
         }
         // Scenarios that are no longer compared.
-        ours.retain(|name, _| figures.iter().any(|(known, _)| known == name));
+        ours.retain(|name, _| needed.iter().any(|needed| needed.scenario == *name));
     }
     let page = page(&ours);
     match &options.run {
@@ -66,10 +72,10 @@ pub(crate) fn run(options: &SourcesOptions) -> Result<ExitCode, String> {
             print(&format!("{}\n", directory.join("sources.md").display()))?;
         }
     }
-    for line in &page.open {
+    for line in &page.problems {
         complain(format_args!("\u{2717} {line}"));
     }
-    Ok(if page.open.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
+    Ok(if page.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
 }
 
 /// Runs the compared runs of a scenario. Expectations that are not met do not matter here.
@@ -92,10 +98,13 @@ fn simulate(name: &str, Runs { only, set, .. }: &Runs, out: &Path) -> Result<(),
     }
 }
 
-fn read(out: &Path, figures: &[PublishedFigure]) -> Result<Vec<PublishedComparison>, String> {
+fn read(out: &Path, needed: &Needed, seeds: &[u64]) -> Result<Vec<Ours>, String> {
     let path = out.join("summary.json");
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = file::read_text(&path, SUMMARY_BYTES_MAX).map_err(|error| failed(&error))?;
     let summary: Summary = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-    Ok(summary.published.into_iter().filter(|known| figures.contains(&known.figure)).collect())
+    let runs =
+        summary.runs.iter().map(|Run { name, parameters, metrics }| Figures { name, parameters, metrics });
+    let runs: Vec<Figures<'_>> = runs.collect();
+    Ok(needed.read(seeds, &runs))
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use samara_lab::sources::{compared, page};
-use samara_scenario::{Verdict, sources};
+use samara_lab::sources::{page, results};
+use samara_scenario::{Claim, Verdict, sources};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("a crate of the workspace")
@@ -14,7 +14,7 @@ fn root() -> &'static Path {
 #[test]
 fn page_of_sources_is_current() {
     samara_families::register();
-    let page = page(&compared());
+    let page = page(&results());
     let path = root().join("docs/sources.md");
     if std::env::var_os("SAMARA_UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page.text).expect("docs/sources.md can be written");
@@ -23,13 +23,14 @@ fn page_of_sources_is_current() {
     assert!(written == page.text, "docs/sources.md is out of date; set SAMARA_UPDATE_DOCS=1 to write it");
 }
 
+/// Every row has its result over enough seeds, a cause gives the value of the document, and a note is
+/// about a difference that exists.
 #[test]
-fn no_result_contradicts_its_verdict_and_most_claims_are_settled() {
+fn no_result_contradicts_its_row() {
     samara_families::register();
-    let page = page(&compared());
-    let open = page.open.join("\n");
-    assert!(page.open.is_empty(), "run `samara sources --run DIR`:\n{open}");
-    assert!(page.claims >= 250 && page.settled >= 0.8, "{} claims, {}", page.claims, page.settled);
+    let page = page(&results());
+    assert!(page.problems.is_empty(), "run `samara sources --run DIR`:\n{}", page.problems.join("\n"));
+    assert!(page.claims >= 200, "{} claims", page.claims);
 }
 
 /// All functions of a crate, in one text.
@@ -57,7 +58,8 @@ fn evidence_of_every_claim_exists() {
     let mut missing = Vec::new();
     let all = sources();
     let claims = all.iter().flat_map(|source| &source.claims);
-    for claim in claims.filter(|claim| matches!(claim.verdict, Verdict::Reproduced | Verdict::Refuted)) {
+    let is_shown = |claim: &&Claim| !matches!(claim.verdict, Verdict::Assumed | Verdict::NotAttempted);
+    for claim in claims.filter(is_shown) {
         let evidence = &claim.evidence;
         let is_there =
             if let Some((name, path)) = evidence.split_once(": ").filter(|_| !evidence.contains('`')) {

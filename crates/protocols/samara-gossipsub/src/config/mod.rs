@@ -65,7 +65,8 @@ samara_engine::settings! {
         /// did not start together; one interval by default.
         pub heartbeat_spread: Option<Duration> => heartbeat_spread as Span,
         /// Whether first heartbeats come at random within `heartbeat_spread`, or in the order of the
-        /// nodes' numbers at equal distances, as if the nodes started one after another.
+        /// nodes' numbers at equal distances, as if the nodes started one after another, or at given
+        /// times.
         pub heartbeat_order: HeartbeatOrder => heartbeat_order,
         /// Time after a PRUNE during which neither side grafts the other. Whole seconds on the wire.
         #[range(Duration::from_secs(1)..)]
@@ -297,6 +298,8 @@ pub enum HeartbeatOrder {
     Random,
     /// By the numbers of the nodes.
     Number,
+    /// At given times: `heartbeat_offsets` of a file.
+    Offsets,
 }
 
 /// Versions of the GossipSub protocol.

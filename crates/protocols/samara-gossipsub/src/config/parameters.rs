@@ -5,7 +5,7 @@ use std::time::Duration;
 use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, Schedule, ScheduleSpec};
 use samara_engine::settings::{Form, Given, Overlay, Section, Settings};
-use samara_engine::units::Size;
+use samara_engine::units::{Size, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ samara_engine::section! {
         pub queue: Option<usize> => queue,
         /// What happens to copies that do not fit into a full queue.
         pub overflow: Option<Overflow> => overflow,
+        /// With `heartbeat_order = "offsets"`: the times of the first heartbeats after the initial delay,
+        /// by number of the node, and from the start again if there are more nodes.
+        pub heartbeat_offsets: Option<Vec<Span>> => heartbeat_offsets,
         /// Order of the copies of published messages.
         pub schedule_publish: Option<ScheduleSpec> => schedule_publish,
         /// Order of the copies of forwarded messages.
@@ -120,6 +123,7 @@ impl From<Preset> for FileConfig {
             answers: None,
             queue: None,
             overflow: None,
+            heartbeat_offsets: None,
             schedule_publish: None,
             schedule_forward: None,
             message_max: None,
@@ -256,9 +260,17 @@ impl FileConfig {
     /// follows from the node's number.
     pub fn heartbeat_offset(&self, node: u32, nodes: u32) -> Option<Duration> {
         let config = &self.config;
-        let spread = config.heartbeat_spread.unwrap_or(config.heartbeat_interval);
-        let in_order = config.heartbeat_order == HeartbeatOrder::Number;
-        in_order.then(|| spread.mul_f64(f64::from(node) / f64::from(nodes.max(1))))
+        match config.heartbeat_order {
+            HeartbeatOrder::Random => None,
+            HeartbeatOrder::Number => {
+                let spread = config.heartbeat_spread.unwrap_or(config.heartbeat_interval);
+                Some(spread.mul_f64(f64::from(node) / f64::from(nodes.max(1))))
+            }
+            HeartbeatOrder::Offsets => {
+                let offsets = self.heartbeat_offsets.as_deref().unwrap_or_default();
+                Some(offsets.get(node as usize % offsets.len().max(1))?.duration())
+            }
+        }
     }
 }
 
