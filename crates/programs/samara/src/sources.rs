@@ -86,7 +86,7 @@ fn simulate(name: &str, Runs { only, set, .. }: &Runs, out: &Path) -> Result<(),
     let set = set.iter().flat_map(|set| ["--set", set]);
     let mut command = Command::new(crate::own_program()?);
     command
-        .args(["run", name, "--force", "--quiet", "--format", "json", "--out"])
+        .args(["run", name, "--force", "--quiet", "--explain", "off", "--format", "json", "--out"])
         .arg(out)
         .args(only)
         .args(set);

@@ -27,7 +27,8 @@ pub type Simulate<A> =
 /// The two worlds of an application: its simulation, and its sockets in real processes.
 ///
 /// The functions are generic over applications, and compiled in the crate that creates this value, at
-/// the optimisation level of that crate.
+/// the optimisation level of that crate. The constructors are not inlined: a caller without a call
+/// would itself be inlined into crates at lower levels, and the functions compiled there.
 #[derive(Debug)]
 pub struct Worlds<A: App> {
     pub simulation: Simulate<A>,
@@ -36,6 +37,7 @@ pub struct Worlds<A: App> {
 
 impl<A: App> Worlds<A> {
     /// Real hosts have [`Sockets::framed`].
+    #[inline(never)]
     pub fn framed() -> Self {
         Self { simulation: Simulation::with_local_hosts, sockets: Sockets::framed() }
     }
@@ -43,6 +45,7 @@ impl<A: App> Worlds<A> {
 
 impl<A: App + WithCat> Worlds<A> {
     /// Real hosts have [`Sockets::cometbft`].
+    #[inline(never)]
     pub fn cometbft() -> Self {
         Self { simulation: Simulation::with_local_hosts, sockets: Sockets::cometbft() }
     }
@@ -50,6 +53,7 @@ impl<A: App + WithCat> Worlds<A> {
 
 impl<A: App + WithMix + Engine<Frame = MixFrame>> Worlds<A> {
     /// Real hosts have [`Sockets::grpc`].
+    #[inline(never)]
     pub fn grpc() -> Self {
         Self { simulation: Simulation::with_local_hosts, sockets: Sockets::grpc() }
     }
@@ -57,6 +61,7 @@ impl<A: App + WithMix + Engine<Frame = MixFrame>> Worlds<A> {
 
 impl<A: App + WithGossipSub + Engine<Event: Send>> Worlds<A> {
     /// Real hosts have [`Sockets::libp2p`].
+    #[inline(never)]
     pub fn libp2p() -> Self {
         Self { simulation: Simulation::with_local_hosts, sockets: Sockets::libp2p() }
     }
