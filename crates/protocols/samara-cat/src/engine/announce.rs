@@ -136,7 +136,11 @@ impl<A: Application> Cat<A> {
     /// Sends one peer the announcement of one item. Returns true if there was room.
     fn send_announcement(&mut self, id: ItemId, peer: PeerId, frames: &Frames, cx: &mut Cx<'_>) -> bool {
         let Some(protocol) = self.speaks(peer) else { return false };
-        let Some(frame) = frames.of(protocol) else { return false };
+        let Some(frame) = frames.of(protocol) else {
+            let lacks_signer = protocol == Protocol::Sequenced && frames.kind == Kind::Transaction;
+            self.metrics.unsigned_keys += u64::from(lacks_signer);
+            return false;
+        };
         if !self.enters_window(id, peer, cx) {
             return false;
         }

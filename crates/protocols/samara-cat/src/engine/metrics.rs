@@ -128,6 +128,9 @@ samara_engine::counters! {
         pub not_found: u64,
         /// Keys that this node announced, counted for each peer
         pub announced_keys: u64,
+        /// Keys not announced to a peer of `cat/3` because their transaction has no signer, counted
+        /// for each peer
+        pub unsigned_keys: u64,
         /// Keys that peers announced
         pub heard_keys: u64,
         /// Transactions sent instead of their announcements, counted for each peer

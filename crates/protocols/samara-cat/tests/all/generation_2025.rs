@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::net::{Delay, Net};
 use crate::node::Node;
-use crate::{App, signed, signer};
+use crate::{App, signed, signer, tx};
 use samara_cat::wire::{SeenDetails, SeenTx};
 use samara_cat::{CatFrame, Ignored, Preset, TxKey};
 use samara_engine::Time;
@@ -56,6 +56,17 @@ fn announcements_without_signer_are_requested() {
     node.frame(0, CatFrame::seen(key(9)));
     assert_eq!(node.wants(0), [key(9)]);
     assert!(node.links.is_empty());
+}
+
+/// A transaction without signer is announced to no peer that would take that for misbehaviour, and the
+/// node counts it.
+#[test]
+fn keys_without_signer_are_counted() {
+    let mut node = Node::new(Preset::Cat.config());
+    (0..2).for_each(|peer| node.connect(peer, "cat/3"));
+    node.submit(&tx(1, 100));
+    assert_eq!((node.announced(0), node.announced(1), node.bodies(0)), (vec![], vec![], vec![]));
+    assert_eq!((node.metrics().unsigned_keys, node.metrics().announced_keys), (2, 0));
 }
 
 /// `TestPendingSeenTracker_Limit`: 64 announcements of a signer wait; one more displaces the one that
