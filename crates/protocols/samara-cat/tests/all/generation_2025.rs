@@ -62,9 +62,10 @@ fn announcements_without_signer_are_requested() {
 /// node counts it.
 #[test]
 fn keys_without_signer_are_counted() {
-    let mut node = Node::new(Preset::Cat.config());
+    let mut node = Node::with(Preset::Cat.config(), App { unsigned: true, ..App::default() });
     (0..2).for_each(|peer| node.connect(peer, "cat/3"));
     node.submit(&tx(1, 100));
+    node.millis(500);
     assert_eq!((node.announced(0), node.announced(1), node.bodies(0)), (vec![], vec![], vec![]));
     assert_eq!((node.metrics().unsigned_keys, node.metrics().announced_keys), (2, 0));
 }

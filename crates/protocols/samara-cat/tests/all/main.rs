@@ -66,6 +66,8 @@ struct App {
     sequences: Option<std::collections::BTreeMap<u64, u64>>,
     /// Whether verdicts are deferred.
     defers: bool,
+    /// Whether no transaction has a signer.
+    unsigned: bool,
     /// Whether the number of a transaction is its priority.
     priorities: bool,
 }
@@ -112,7 +114,7 @@ impl App {
         Verdict::Accept(Admission {
             priority: if self.priorities { sequence as i64 } else { 0 },
             gas: 1,
-            sender: Some(signer(owner)),
+            sender: (!self.unsigned).then(|| signer(owner)),
             sequence: Some(sequence),
         })
     }
