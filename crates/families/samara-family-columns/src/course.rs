@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use samara_baselines::{Common, ConfigError, Forest, PlumtreeFrame, PubSub};
 use samara_document::Topology;
 use samara_engine::outbox::{Dispatch, Schedule};
-use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, PeerId, Time, Topic};
+use samara_engine::{Frame, FrameCodec, NodeRng, Outbox, Time, Topic};
 use samara_gossipsub::config::{Answers, Parameters, ValidatorHook, Withdraw};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::partial::ethereum::PART_BYTES;
@@ -415,14 +415,8 @@ pub(super) fn upgraded(workload: &Columns, nodes: u32, seed: u64) -> Option<Vec<
 impl Software {
     fn new(plan: &Plan<'_>) -> Self {
         let (workload, parameters) = (plan.scenario.part::<Columns>(), plan.scenario.part::<Parameters>());
-        let graph = plan.network().graph;
-        let observer = workload.observer.then_some(graph.nodes);
-        // The observer is the publisher's last link, so its peer handle there is the number of other
-        // links.
-        let publisher_links =
-            graph.edges.iter().filter(|(a, b)| [*a, *b].contains(&workload.publisher)).count();
-        let handle = observer.map(|_| PeerId(publisher_links as u32));
-        let mut config = parameters.build(None);
+        let observer = workload.observer.then_some(plan.network().graph.nodes);
+        let mut config = parameters.build();
         config.report_duplicates = true;
         if let Some(pieces) = &workload.pieces {
             config.message_id = MessageIdFn::Pieces { len: pieces.id_size.bytes() as u16 };
@@ -430,13 +424,8 @@ impl Software {
         if plan.network().validates {
             config.validator = Some(ValidatorHook::deferred());
         }
-        let publisher = Config {
-            report_duplicates: true,
-            validator: config.validator.clone(),
-            message_id: config.message_id.clone(),
-            observers: observer.map(identity_of).into_iter().collect(),
-            ..parameters.build(handle)
-        };
+        let observers = observer.map(identity_of).into_iter().collect();
+        let publisher = Config { observers, ..config.clone() };
         let observer = Config { report_to: vec![identity_of(workload.publisher)], ..config.clone() };
         let old = Configs { node: config.into(), publisher: publisher.into(), observer: observer.into() };
         if workload.cells.is_none() {

@@ -205,7 +205,7 @@ impl Planned for GossipMember {
         let signed = scenario.part::<Messages>().signed;
         let stream = Arc::new(GossipStream::new(&messages.publishers, &messages.sizes, signed));
         let parameters = scenario.part::<Parameters>().clone();
-        let mut config = parameters.build(None);
+        let mut config = parameters.build();
         if network.validates {
             config.validator = Some(ValidatorHook::deferred());
         }

@@ -131,7 +131,7 @@ pub fn baseline_sending(scenario: &Scenario) -> Option<FloodParameters> {
 /// Returns how a node sends. `report_duplicates` asks for an event for each further copy.
 fn common(default: Common, sending: &FloodParameters, report_duplicates: bool) -> Common {
     let build = |spec: &Option<ScheduleSpec>| {
-        spec.as_ref().map_or(Schedule::default(), |spec| spec.build(None, &Policies::default()))
+        spec.as_ref().map_or(Schedule::default(), |spec| spec.build(&Policies::default()))
     };
     Common {
         withdraw: sending.withdraw.unwrap_or(default.withdraw),
@@ -171,7 +171,7 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     let Some(gossipsub) = scenario.find::<Parameters>() else { return };
     let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
     check_schedules(checks, has_observer, schedules, &gossipsub.policies);
-    let config = gossipsub.build(None);
+    let config = gossipsub.build();
     checks.period("protocol.heartbeat", Span::of(&config.heartbeat_interval));
     let offsets = gossipsub.heartbeat_offsets.as_deref();
     let uses_offsets = config.heartbeat_order == HeartbeatOrder::Offsets;

@@ -63,7 +63,7 @@ async fn disseminate(columns: BTreeMap<usize, Vec<u8>>) -> Result<BTreeMap<usize
                 if published.is_none() && nodes.all(|nodes| nodes == NODES / 4) {
                     published = Some(Instant::now());
                     let batch = columns.iter().map(|(at, column)| (topic(*at), column.clone().into()));
-                    let receipt = swarm.behaviour_mut().publish_batch(batch, &Schedule::INTERLEAVED);
+                    let receipt = swarm.behaviour_mut().publish_batch(batch, &Schedule::INTERLEAVED)?;
                     println!("{} copies are owed to {NODES} nodes, which keep a quarter each", receipt.copies());
                 }
             }

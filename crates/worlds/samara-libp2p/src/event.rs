@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use libp2p::{PeerId, StreamProtocol};
+use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_engine::MessageKey;
 use samara_engine::config::{ConfigError, check};
 #[cfg(doc)]
 use samara_engine::outbox::LaneCapacity;
-use samara_engine::outbox::{Lost, OutboxConfig};
+use samara_engine::outbox::{Lost, OutboxConfig, Weight};
 use samara_engine::uplink::LimitConfig;
 use samara_gossipsub::rpc::{Message, MessageId, RpcFrame, Topic};
 use samara_gossipsub::wire::{Limits, WireError};
@@ -132,6 +132,45 @@ pub enum FrameError {
         /// The bytes in memory.
         bytes: usize,
     },
+}
+
+/// The reason why a node cannot publish in the order of a schedule. Nothing was published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// The schedule draws peers by what the transport of a peer does not measure.
+    #[error(
+        "the order of peers is weighted by {}, which the transport of the connection to {peer} at {address} \
+         does not measure: use the transports of samara_libp2p::transport with the meters of the options (TCP \
+         on Linux, QUIC), or another order of peers",
+        measured(*weight)
+    )]
+    NotMeasured {
+        /// The weight of the order.
+        weight: Weight,
+        /// A peer that has joined a topic of the messages.
+        peer: PeerId,
+        /// The address of the peer.
+        address: Multiaddr,
+    },
+    /// The schedule follows the announcements of observers, and none has a link.
+    #[error(
+        "the schedule follows the announcements of observers, and none of the {configured} observers of this \
+         node is connected: name them by Config::observers or Behaviour::set_observers and connect to one, or \
+         use the feedback of all peers"
+    )]
+    NotObserved {
+        /// The number of observers that the node knows by name.
+        configured: usize,
+    },
+}
+
+/// Returns the name of what a weight is.
+const fn measured(weight: Weight) -> &'static str {
+    match weight {
+        Weight::Score => "score",
+        Weight::Latency => "latency",
+        Weight::Bandwidth => "bandwidth",
+    }
 }
 
 /// An event that [`Behaviour`](crate::Behaviour) reports.

@@ -12,7 +12,7 @@ pub mod transport;
 mod unfinished;
 
 pub use behaviour::{Behaviour, SubscriptionError};
-pub use event::{Event, FrameError, LinkEvent, Options, PROTOCOLS, Sizes, Traffic, Uplink};
+pub use event::{Event, FrameError, LinkEvent, Options, PROTOCOLS, ScheduleError, Sizes, Traffic, Uplink};
 pub use handler::Handler;
 pub use identity::{KeyVerifier, identity_of, peer_id_of};
 pub use terms::Terms;

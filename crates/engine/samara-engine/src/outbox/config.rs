@@ -188,7 +188,7 @@ pub struct Progress {
     /// Copies that are still owed, including those held back.
     pub pending: u32,
     /// Number of different peers noted to have the message. At most [`Progress::NOTED_MAX`] peers
-    /// and the observers are remembered.
+    /// are remembered.
     pub noted: u32,
 }
 

@@ -99,6 +99,8 @@ pub(super) struct Group {
     pub(super) first: u32,
     pub(super) progress: Progress,
     pub(super) noted: SmallVec<[PeerId; 4]>,
+    /// Whether an observer has the message. Stays true, since keys of copies never decrease.
+    pub(super) observed: bool,
     pub(super) stagger: Option<Box<Stagger>>,
 }
 
@@ -117,6 +119,8 @@ pub(super) struct Store<F> {
     by_message: FxHashMap<MessageKey, u32>,
     /// The peers to which the copies of a message leave first. Never iterated over.
     pub(super) preferred: FxHashSet<PeerId>,
+    /// The observers with a link. Never iterated over.
+    pub(super) observers: FxHashSet<PeerId>,
 }
 
 /// An idle outbox keeps room for this many copies. With a thousand outboxes in one process, the
@@ -135,6 +139,7 @@ impl<F> Store<F> {
             orders: None,
             by_message: FxHashMap::default(),
             preferred: FxHashSet::default(),
+            observers: FxHashSet::default(),
         }
     }
 
@@ -296,40 +301,32 @@ impl<F> Store<F> {
 
     /// Remembers that a peer has a message.
     pub(super) fn note(&mut self, id: u32, peer: PeerId) {
-        let group = &self.groups[id as usize];
-        if group.noted.contains(&peer) {
-            return;
-        }
-        if group.noted.len() < Progress::NOTED_MAX || self.is_observer(group, peer) {
-            let group = &mut self.groups[id as usize];
+        let group = &mut self.groups[id as usize];
+        group.observed |= self.observers.contains(&peer);
+        if group.noted.len() < Progress::NOTED_MAX && !group.noted.contains(&peer) {
             group.noted.push(peer);
             group.progress.noted += 1;
         }
-    }
-
-    fn is_observer(&self, group: &Group, peer: PeerId) -> bool {
-        let mut slot = group.first;
-        while let Some(copy) = self.copies.get(slot as usize) {
-            let rounds = self.batches.get(copy.origin.batch as usize).map(|batch| batch.rounds);
-            if rounds == Some(Rounds::Feedback(FeedbackSource::Observer(peer))) {
-                return true;
-            }
-            slot = copy.after;
-        }
-        false
     }
 }
 
 impl Group {
     fn new(message: MessageKey) -> Self {
-        Self { message, first: NONE, progress: Progress::default(), noted: SmallVec::new(), stagger: None }
+        Self {
+            message,
+            first: NONE,
+            progress: Progress::default(),
+            noted: SmallVec::new(),
+            observed: false,
+            stagger: None,
+        }
     }
 
     fn feedback(&self, source: FeedbackSource) -> u32 {
         match source {
             FeedbackSource::Peers { cap } => cap.min(self.noted.len() as u32),
-            FeedbackSource::Observer(peer) if self.noted.contains(&peer) => OBSERVED_ROUNDS,
-            FeedbackSource::Observer(_) => 0,
+            FeedbackSource::Observers if self.observed => OBSERVED_ROUNDS,
+            FeedbackSource::Observers => 0,
         }
     }
 }

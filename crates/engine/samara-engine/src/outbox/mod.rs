@@ -433,6 +433,21 @@ impl<F: Frame> Outbox<F> {
         }
     }
 
+    /// Says whether a peer is an observer, whose announcements count for
+    /// [`FeedbackSource::Observers`] from now on. Ends with the link.
+    pub fn set_observer(&mut self, peer: PeerId, is_observer: bool) {
+        if !is_observer {
+            self.store.observers.remove(&peer);
+        } else if self.link(peer).is_some() {
+            self.store.observers.insert(peer);
+        }
+    }
+
+    /// Returns the number of observers with a link.
+    pub fn observers(&self) -> usize {
+        self.store.observers.len()
+    }
+
     /// Sets the weight of a peer in a weighted order. Values that are not positive and finite count
     /// as the smallest weight. The call is cheap enough for a driver to make it with every sample.
     /// A weight outlives the link.
@@ -444,6 +459,18 @@ impl<F: Frame> Outbox<F> {
             self.weights.resize(peers, [UNSET; 3]);
         }
         self.weights[peer.index()][weight as usize] = value;
+    }
+
+    /// Returns true if the weight of a peer was set.
+    pub fn has_weight(&self, peer: PeerId, weight: Weight) -> bool {
+        known_weight(&self.weights, peer, weight).is_some()
+    }
+
+    /// Forgets the weights of a peer and its round trip.
+    pub fn forget_weights(&mut self, peer: PeerId) {
+        if let Some(weights) = self.weights.get_mut(peer.index()) {
+            *weights = [UNSET; 3];
+        }
     }
 
     /// Returns the weight of a peer; 1 if none was set.
@@ -506,6 +533,7 @@ impl<F: Frame> Outbox<F> {
                 withdrawn += 1;
             }
         }
+        self.store.observers.remove(&peer);
         if let Some(Some(link)) = self.links.get_mut(peer.index()).map(Option::take)
             && link.touched
         {

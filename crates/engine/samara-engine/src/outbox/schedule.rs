@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Custom;
-use crate::PeerId;
 
 /// The order in which the copies of one message, or of a batch of messages, leave.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -45,6 +44,20 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// Returns the weight by which the schedule draws peers, if it does.
+    pub const fn weight(&self) -> Option<Weight> {
+        match self {
+            Self::Interleaved { peers: PeerOrder::Weighted(weight), .. }
+            | Self::Feedback { peers: PeerOrder::Weighted(weight), .. } => Some(*weight),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the schedule follows the announcements of observers.
+    pub const fn is_observed(&self) -> bool {
+        matches!(self, Self::Feedback { source: FeedbackSource::Observers, .. })
+    }
+
     /// Interleaved in the given order: the simplest form of batch publishing.
     pub const INTERLEAVED: Self =
         Self::Interleaved { messages: MessageOrder::AsGiven, peers: PeerOrder::AsGiven };
@@ -94,6 +107,7 @@ pub enum FeedbackSource {
         /// Maximum number of copies that announcements of a message can stand for.
         cap: u32,
     },
-    /// Only this peer, which the operator trusts: messages that it has count as spread.
-    Observer(PeerId),
+    /// Only the observers of the node ([`Outbox::set_observer`](crate::Outbox::set_observer)), which
+    /// the operator trusts: messages that one of them has count as spread.
+    Observers,
 }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FeedbackSource, MessageOrder, PeerOrder, Policies, Schedule, Weight};
+use crate::kinds;
 use crate::units::Span;
-use crate::{PeerId, kinds};
 
 kinds! {
     /// The order in which copies leave.
@@ -70,7 +70,7 @@ pub enum PeerOrderKind {
 pub enum SourceKind {
     /// All peers of the node.
     Peers,
-    /// The observer of the workload.
+    /// The observers of the node.
     Observer,
 }
 
@@ -81,9 +81,9 @@ const STAGGER_TIMEOUT: Span = Span::from_millis(200);
 const FEEDBACK_CAP: u32 = 4;
 
 impl ScheduleSpec {
-    /// Builds the engine's schedule. `observer` is the handle of the observer, if any. An unknown
-    /// policy yields the default schedule: scenarios are validated before.
-    pub fn build(&self, observer: Option<PeerId>, policies: &Policies) -> Schedule {
+    /// Builds the engine's schedule. An unknown policy yields the default schedule: scenarios are
+    /// validated before.
+    pub fn build(&self, policies: &Policies) -> Schedule {
         match self {
             Self::Sequential {} => Schedule::Sequential,
             Self::Interleaved { shuffle, peers } => {
@@ -93,9 +93,11 @@ impl ScheduleSpec {
                 Schedule::Staggered { timeout: timeout.unwrap_or(STAGGER_TIMEOUT).duration() }
             }
             Self::Feedback { shuffle, peers, source, cap } => {
-                let source = match (source, observer) {
-                    (Some(SourceKind::Observer), Some(observer)) => FeedbackSource::Observer(observer),
-                    _ => FeedbackSource::Peers { cap: cap.unwrap_or(FEEDBACK_CAP) },
+                let source = match source {
+                    Some(SourceKind::Observer) => FeedbackSource::Observers,
+                    Some(SourceKind::Peers) | None => {
+                        FeedbackSource::Peers { cap: cap.unwrap_or(FEEDBACK_CAP) }
+                    }
                 };
                 Schedule::Feedback { source, messages: messages(*shuffle), peers: order(*peers) }
             }

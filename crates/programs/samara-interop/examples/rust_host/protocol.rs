@@ -78,7 +78,7 @@ impl Protocol {
         keys.shift_remove("kind");
         let written: Parameters =
             serde_json::from_value(Value::Object(keys)).map_err(|error| format!("protocol: {error}"))?;
-        Ok(Self { config: written.build(None), queue: written.queue.unwrap_or(QUEUE) })
+        Ok(Self { config: written.build(), queue: written.queue.unwrap_or(QUEUE) })
     }
 
     /// Returns whether the messages of a batch leave one after the other.

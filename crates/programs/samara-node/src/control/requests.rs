@@ -104,7 +104,7 @@ impl Batch {
     pub(super) fn messages(self, topic_bytes: usize) -> Result<(Messages, Option<Schedule>), String> {
         check_schedule("schedule", self.schedule.as_ref())
             .map_err(|(key, message)| format!("{key}: {message}"))?;
-        let schedule = self.schedule.map(|spec| spec.build(None, &Policies::default()));
+        let schedule = self.schedule.map(|spec| spec.build(&Policies::default()));
         if self.messages.is_empty() {
             return Err(format!("messages: found 0 messages; expected 1 to {BATCH_MESSAGES_MAX}"));
         }

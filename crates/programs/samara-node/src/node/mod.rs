@@ -292,6 +292,7 @@ impl Node {
         let schedule = schedule.as_ref().unwrap_or(&self.config.engine.schedule_publish);
         let at_unix_ns = unix_ns();
         let receipt = self.swarm.behaviour_mut().gossip.publish_batch(messages, schedule);
+        let receipt = receipt.map_err(|error| Refusal::Wrong(format!("schedule: {error}")))?;
         if let Some(tracer) = &self.tracer {
             receipt.published().for_each(|receipt| tracer.published(&receipt.id, &receipt.topic));
         }

@@ -188,7 +188,7 @@ samara_engine::settings! {
         pub direct_connect_ticks: u64,
         /// Peers that never receive messages from this node, but whose announcements show how far its
         /// messages have spread (the trusted "buddy" of the batch publishing post). Use with
-        /// [`FeedbackSource::Observer`](samara_engine::outbox::FeedbackSource::Observer).
+        /// [`FeedbackSource::Observers`](samara_engine::outbox::FeedbackSource::Observers).
         pub observers: Vec<PeerIdentity>,
         /// The opposite direction: peers that receive an IDONTWANT for every message at once, whatever
         /// its size, in or outside a mesh.

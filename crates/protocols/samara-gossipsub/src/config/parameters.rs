@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use samara_engine::PeerId;
 use samara_engine::outbox::{Dispatch, Overflow, Policies, Schedule, ScheduleSpec};
 use samara_engine::settings::{Form, Given, Overlay, Section, Settings};
 use samara_engine::units::{Size, Span};
@@ -243,11 +242,10 @@ fn follow(mesh: &mut MeshParams, preset: &MeshParams, given: &Given) {
 }
 
 impl FileConfig {
-    /// Returns the configuration of the engine. `observer` is the handle of the observer, if there is
-    /// one.
-    pub fn build(&self, observer: Option<PeerId>) -> Config {
+    /// Returns the configuration of the engine.
+    pub fn build(&self) -> Config {
         let schedule = |spec: &Option<ScheduleSpec>, preset: &Schedule| {
-            spec.as_ref().map_or_else(|| preset.clone(), |spec| spec.build(observer, &self.policies))
+            spec.as_ref().map_or_else(|| preset.clone(), |spec| spec.build(&self.policies))
         };
         Config {
             schedule_publish: schedule(&self.schedule_publish, &self.config.schedule_publish),

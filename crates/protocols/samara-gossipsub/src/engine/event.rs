@@ -137,6 +137,9 @@ pub enum PublishError {
     /// The message could not be signed, or violates the signature policy.
     #[error("the message violates the signature policy: {0}")]
     Signature(String),
+    /// The schedule of the configuration orders by what this node cannot know.
+    #[error("schedule_publish: {0}")]
+    Schedule(String),
 }
 
 /// Events that the router reports to the application.

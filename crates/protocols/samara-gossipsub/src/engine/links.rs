@@ -1,7 +1,7 @@
 //! Links: peers that connect and leave, the topics that both sides announce, and the path of frames
 //! into the outbox.
 
-use samara_engine::outbox::{Lane, LossCause, Lost, PeerOrder, Schedule, Weight};
+use samara_engine::outbox::{Lane, LossCause, Lost, Schedule, Weight};
 use samara_engine::planted::{Bug, is_planted};
 use samara_engine::{Frame, MessageKey, PeerId, PeerInfo, Time};
 use thin_vec::ThinVec;
@@ -116,6 +116,7 @@ impl GossipSub {
         let is_greeted_by_driver = self.greets_by_stream;
         let reported_to = self.report_to.contains(&peer.info.identity);
         self.scores.add_peer(id, peer.info.address);
+        cx.outbox().set_observer(id, peer.observer);
         self.peers.insert(id, peer);
         if reported_to {
             self.peers.reported_to.insert(id);
@@ -391,18 +392,24 @@ impl GossipSub {
         self.lost = lost;
     }
 
-    /// Updates the weights by which a schedule draws peers.
-    pub(super) fn weigh(&self, peers: &[PeerId], schedule: &Schedule, cx: &mut Cx<'_>) {
-        let by_score = match schedule {
-            Schedule::Interleaved { peers, .. } | Schedule::Feedback { peers, .. } => {
-                *peers == PeerOrder::Weighted(Weight::Score)
+    /// Updates the weights by which a schedule draws the peers of a message, and counts what nobody
+    /// knows: weights that the driver has not set, and the view of an observer without a link.
+    pub(super) fn weigh(&mut self, peers: &[PeerId], schedule: &Schedule, cx: &mut Cx<'_>) {
+        let outbox = cx.outbox();
+        match schedule.weight() {
+            Some(Weight::Score) => {
+                for peer in peers {
+                    outbox.set_weight(*peer, Weight::Score, self.scores.score(*peer));
+                }
             }
-            Schedule::Sequential | Schedule::Staggered { .. } | Schedule::Custom(_) => false,
-        };
-        if by_score {
-            for peer in peers {
-                cx.outbox().set_weight(*peer, Weight::Score, self.scores.score(*peer));
+            Some(weight) => {
+                let unknown = peers.iter().filter(|peer| !outbox.has_weight(**peer, weight)).count();
+                self.metrics.unweighed_copies += unknown as u64;
             }
+            None => {}
+        }
+        if schedule.is_observed() && outbox.observers() == 0 {
+            self.metrics.unobserved_messages += 1;
         }
     }
 

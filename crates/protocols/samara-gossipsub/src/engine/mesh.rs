@@ -530,6 +530,7 @@ impl GossipSub {
         for id in self.peers.connected().to_vec() {
             let Some(peer) = self.peers.get_mut(id) else { continue };
             peer.observer = self.observers.contains(&peer.info.identity);
+            cx.outbox().set_observer(id, peer.observer);
             if peer.observer {
                 self.drop_from_meshes(id, cx);
             }

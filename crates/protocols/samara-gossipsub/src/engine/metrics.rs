@@ -132,6 +132,11 @@ samara_engine::counters! {
         pub published_copies: u64,
         /// Copies of other nodes' messages that were put into the outbox.
         pub forwarded_copies: u64,
+        /// Copies in a weighted order to peers whose weight nobody has measured, at least not yet. They
+        /// leave last.
+        pub unweighed_copies: u64,
+        /// Messages ordered by the feedback of observers while none had a link.
+        pub unobserved_messages: u64,
         /// Copies that were put into the outbox in answer to IWANT.
         pub answered_copies: u64,
         /// Copies that were not sent because the peer had sent IDONTWANT.

@@ -209,6 +209,11 @@ impl GossipSub {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).mesh)
     }
 
+    /// Returns the observers of this node, with a link or without.
+    pub fn observers(&self) -> &BTreeSet<PeerIdentity> {
+        &self.observers
+    }
+
     /// Returns the peers that have joined a topic, sorted.
     pub fn topic_peers(&self, topic: &Topic) -> &[PeerId] {
         self.topics.find(topic).map_or(&[], |topic| &*self.topics.get(topic).subscribers)

@@ -303,10 +303,11 @@ impl GossipSub {
             let frame = frame.unwrap_or_else(|| RpcFrame::message(&message));
             let deadline = deadline(now, self.config.forward_deadline);
             let owe = Owe { message: key, frame, peers, deadline };
-            let schedule = &self.config.schedule_forward;
-            self.weigh(&owe.peers, schedule, cx);
+            let config = Arc::clone(&self.config);
+            self.weigh(&owe.peers, &config.schedule_forward, cx);
             let (outbox, rng) = cx.outbox_and_rng();
-            let taken = outbox.owe_batch(now, self.lanes.forward, [owe], schedule, rng, &mut self.lost);
+            let (lane, schedule) = (self.lanes.forward, &config.schedule_forward);
+            let taken = outbox.owe_batch(now, lane, [owe], schedule, rng, &mut self.lost);
             self.metrics.forwarded_copies += taken as u64;
             outbox.note_has(now, from, key);
             for refusal in self.unwanted.refusals(&id) {

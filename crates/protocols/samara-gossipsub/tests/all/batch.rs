@@ -250,7 +250,7 @@ fn only_the_observer_gives_feedback() {
     node.sent();
     node.with(|engine, cx| engine.set_observers([identity(observer.0)], cx));
     let schedule = Schedule::Feedback {
-        source: FeedbackSource::Observer(observer),
+        source: FeedbackSource::Observers,
         messages: MessageOrder::AsGiven,
         peers: PeerOrder::AsGiven,
     };
@@ -265,4 +265,40 @@ fn only_the_observer_gives_feedback() {
     let untrusted = node.engine.peers()[0];
     assert_eq!(run(&mut node, untrusted), 0, "the IDONTWANT of an untrusted peer is no feedback");
     assert_eq!(run(&mut node, observer), 1);
+}
+
+#[test]
+fn orders_by_what_nobody_knows_are_counted() {
+    let mut node = publisher(node_wide(), 2, 3);
+    let peers = node.engine.peers().to_vec();
+    let weighted = |weight| Schedule::Interleaved {
+        messages: MessageOrder::AsGiven,
+        peers: PeerOrder::Weighted(weight),
+    };
+    let counted = |node: &Node| {
+        let metrics = node.engine.metrics();
+        (metrics.unweighed_copies, metrics.unobserved_messages)
+    };
+    batch(&mut node, columns(2), &weighted(Weight::Score));
+    assert_eq!(counted(&node), (0, 0), "the engine knows scores");
+    let others = |from: u8| {
+        let names = (0..2).map(|at| topic(&format!("column-{at}")));
+        names.enumerate().map(|(at, topic)| (topic, Bytes::from(vec![from + at as u8; 100]))).collect()
+    };
+    node.outbox.set_round_trip(peers[0], Some(Duration::from_millis(30)));
+    batch(&mut node, others(10), &weighted(Weight::Latency));
+    assert_eq!(counted(&node), (4, 0));
+    batch(&mut node, others(20), &weighted(Weight::Bandwidth));
+    assert_eq!(counted(&node), (10, 0));
+    let observed = Schedule::Feedback {
+        source: FeedbackSource::Observers,
+        messages: MessageOrder::AsGiven,
+        peers: PeerOrder::AsGiven,
+    };
+    batch(&mut node, others(30), &observed);
+    assert_eq!(counted(&node), (10, 2));
+    let observer = node.connect();
+    node.with(|engine, cx| engine.set_observers([identity(observer.0)], cx));
+    batch(&mut node, others(40), &observed);
+    assert_eq!(counted(&node), (10, 2));
 }

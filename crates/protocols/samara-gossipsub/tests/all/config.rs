@@ -68,7 +68,7 @@ fn parameters(lines: &str) -> samara_gossipsub::config::Parameters {
 fn answers_follow_withdrawal_and_the_longest_message() {
     const MIB: usize = 1 << 20;
     let go = "preset = \"go-libp2p-pubsub\"\n";
-    let answers = |lines: &str| parameters(lines).build(None).answers;
+    let answers = |lines: &str| parameters(lines).build().answers;
     let one_frame = |bytes: usize| Answers::OneFrame { bytes_max: bytes + 1024 };
     assert_eq!(answers(go), one_frame(MIB));
     assert_eq!(answers(&format!("{go}message_max = \"10 MiB\"")), one_frame(10 * MIB));
@@ -85,7 +85,7 @@ fn the_sizes_of_a_mesh_move_with_its_degree() {
     use samara_gossipsub::config::{Parameters, followers, settled};
 
     let all = |p: &Parameters| {
-        let m = p.build(None).mesh;
+        let m = p.build().mesh;
         [m.d, m.d_low, m.d_high, m.d_lazy, m.d_score, m.d_out]
     };
     let with = |preset: &str, degree: usize| format!("preset = \"{preset}\"\ndegree = {degree}\n");
@@ -100,7 +100,7 @@ fn the_sizes_of_a_mesh_move_with_its_degree() {
         for version in ["1.0", "1.2"] {
             for degree in (1..200).chain([i64::MAX as usize]) {
                 let lines = format!("{}version = \"{version}\"", with(preset, degree));
-                let config = parameters(&lines).build(None);
+                let config = parameters(&lines).build();
                 config.validate().unwrap_or_else(|error| panic!("{lines}: {error}"));
             }
         }
@@ -121,12 +121,12 @@ fn the_sizes_of_a_mesh_move_with_its_degree() {
 #[test]
 fn limits_without_a_key_follow_those_with_one() {
     let short = parameters("history_length = 2");
-    let config = short.build(None);
+    let config = short.build();
     assert_eq!((config.history_gossip, config.validate()), (2, Ok(())));
     let written = toml::to_string(&samara_gossipsub::config::settled(&short)).unwrap();
     assert!(written.contains("history_gossip = 2"), "{written}");
     for bytes in [1_u64, 1000, 1 << 20, 1 << 30, 1 << 40] {
-        let config = parameters(&format!("message_max = \"{bytes} B\"")).build(None);
+        let config = parameters(&format!("message_max = \"{bytes} B\"")).build();
         config.validate().unwrap_or_else(|error| panic!("{bytes}: {error}"));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Connection {
     /// Frames in flight, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_flight_bytes: usize,
+    /// The address of the peer as the swarm reports it.
+    pub(super) remote: Multiaddr,
     /// The transport's report, if it has one.
     pub(super) gauge: Option<Gauge>,
 }
@@ -101,7 +103,7 @@ impl Peer {
         }
     }
 
-    fn writable(&self) -> Option<&Connection> {
+    pub(super) fn writable(&self) -> Option<&Connection> {
         self.connections.iter().find(|connection| connection.writable)
     }
 }
@@ -206,6 +208,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
             writable: false,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
+            remote: remote.clone(),
             gauge: meter.map(Gauge::new),
         };
         self.peers.entry(peer).or_default().connections.push(connection);
@@ -352,7 +355,7 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
             && let Some((_, oldest)) = self.departed.shift_remove_index(0)
         {
             self.gossip(|engine, _| engine.forget_peer(oldest));
-            self.driver.outbox().set_round_trip(oldest, None);
+            self.driver.outbox().forget_weights(oldest);
             return oldest;
         }
         self.handles.push(None);

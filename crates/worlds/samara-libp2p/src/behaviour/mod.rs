@@ -26,7 +26,9 @@ use libp2p::swarm::{
     CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId};
-use samara_engine::outbox::{ByLane, Dispatch, Schedule};
+#[cfg(doc)]
+use samara_engine::outbox::FeedbackSource;
+use samara_engine::outbox::{ByLane, Dispatch, Schedule, Weight};
 use samara_engine::{Driver, Frame, Input, LinkRequest, MessageKey, NodeRng, Outbox, PeerId as Handle};
 use samara_gossipsub::config::{ConfigError, Hook};
 use samara_gossipsub::partial::Content;
@@ -37,7 +39,7 @@ use samara_gossipsub::{
     Acceptance, BatchReceipt, Config, GossipSub, Protocol, ProvideError, PublishError, Receipt, WithGossipSub,
 };
 
-use crate::event::{Event, LinkEvent, Options, Sizes, Traffic};
+use crate::event::{Event, LinkEvent, Options, ScheduleError, Sizes, Traffic};
 use crate::handler::{FromHandler, Handler, ToHandler};
 use crate::identity::{KeySigner, KeyVerifier};
 use crate::terms::{Libp2pTerms, Terms};
@@ -146,23 +148,56 @@ impl Behaviour {
     /// Publishes one message. A topic without known subscribers is no error: [`Receipt::peers`] is 0.
     ///
     /// # Errors
-    /// The message is not new, it or its frame is too long, or it cannot be signed or transformed.
+    /// The message is not new, it or its frame is too long, or it cannot be signed or transformed; or
+    /// [`Config::schedule_publish`] orders by what this node cannot know ([`ScheduleError`]).
     pub fn publish(
         &mut self,
         topic: impl Borrow<Topic>,
         data: impl Into<Bytes>,
     ) -> Result<Receipt, PublishError> {
-        let data = data.into();
-        self.call(|engine, cx| engine.publish(topic.borrow(), data, cx))
+        let (topic, data) = (topic.borrow(), data.into());
+        let schedule = &self.engine().config().schedule_publish;
+        if schedule.weight().is_some() || schedule.is_observed() {
+            let schedule = schedule.clone();
+            self.prepare(&schedule, std::slice::from_ref(topic))
+                .map_err(|error| PublishError::Schedule(error.to_string()))?;
+        }
+        self.call(|engine, cx| engine.publish(topic, data, cx))
     }
 
     /// Publishes several messages together, in the order of a schedule.
+    ///
+    /// # Errors
+    /// The schedule orders by what this node cannot know.
     pub fn publish_batch(
         &mut self,
         messages: impl IntoIterator<Item = (Topic, Bytes)>,
         schedule: &Schedule,
-    ) -> BatchReceipt {
-        self.call(|engine, cx| engine.publish_batch(messages, schedule, cx))
+    ) -> Result<BatchReceipt, ScheduleError> {
+        let messages: Vec<(Topic, Bytes)> = messages.into_iter().collect();
+        let topics: Vec<Topic> = messages.iter().map(|(topic, _)| topic.clone()).collect();
+        self.prepare(schedule, &topics)?;
+        Ok(self.call(|engine, cx| engine.publish_batch(messages, schedule, cx)))
+    }
+
+    /// Checks that this node knows what a schedule orders by, and brings weights up to date.
+    fn prepare(&mut self, schedule: &Schedule, topics: &[Topic]) -> Result<(), ScheduleError> {
+        if schedule.is_observed() && self.driver.outbox().observers() == 0 {
+            let configured = self.engine().observers().len();
+            return Err(ScheduleError::NotObserved { configured });
+        }
+        match schedule.weight() {
+            Some(weight @ (Weight::Latency | Weight::Bandwidth)) => self.measure(weight, topics),
+            Some(Weight::Score) | None => Ok(()),
+        }
+    }
+
+    /// Replaces [`Config::observers`]: peers that get no messages from this node, and whose
+    /// announcements count for [`FeedbackSource::Observers`]. An observer names this node in
+    /// [`Config::report_to`].
+    pub fn set_observers<'a>(&mut self, observers: impl IntoIterator<Item = &'a PeerId>) {
+        let observers: Vec<_> = observers.into_iter().map(|peer| self.terms.identity(peer)).collect();
+        self.call(|engine, cx| engine.set_observers(observers, cx));
     }
 
     /// Reports the verdict on a message of [`Event::NeedsValidation`]. Returns false if no such message

@@ -7,6 +7,7 @@
 //! what they have under way. The outbox gets the round trips of all links with a meter, with the limit
 //! or without.
 
+use std::collections::BTreeSet;
 use std::sync::Weak;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -18,10 +19,11 @@ use samara_engine::outbox::{Room, Weight};
 use samara_engine::uplink::{Limit, LimitConfig, Load, Report, TCP_ACK_DELAY};
 use samara_engine::{Frame, Outbox, PeerId as Handle, Time};
 use samara_gossipsub::WithGossipSub;
+use samara_gossipsub::rpc::Topic;
 
 use super::Behaviour;
-use super::links::Connection;
-use crate::event::{LinkEvent, Uplink as Status};
+use super::links::{Connection, Peer};
+use crate::event::{LinkEvent, ScheduleError, Uplink as Status};
 use crate::transport::{Meter, Reading, SINGLE_BYTES};
 
 /// Time between two readings while bytes are under way: the longer one, or where copies wait for
@@ -38,7 +40,7 @@ const STALLED_AFTER: Duration = Duration::from_millis(50);
 /// with the queues, is all that counts then.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// A round trip that differs from the weight of the link by this share is news.
+/// A round trip or a rate that differs from the weight of the link by this share is news.
 const WEIGHT_SHARE: f64 = 0.1;
 
 /// The limit, and the links that are read.
@@ -103,8 +105,8 @@ pub(super) struct Gauge {
     read_at: Time,
     is_stalled: bool,
     is_loaded: bool,
-    /// The round trip in seconds that the weights of the link have.
-    weighed: f64,
+    /// The round trip in seconds and the rate in bytes per second that the weights of the link have.
+    weighed: [f64; 2],
 }
 
 impl Gauge {
@@ -117,7 +119,7 @@ impl Gauge {
             read_at: Time::ZERO,
             is_stalled: false,
             is_loaded: false,
-            weighed: 0.0,
+            weighed: [0.0; 2],
         }
     }
 
@@ -175,8 +177,12 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
     /// is a limit.
     pub(super) fn meter_up(&mut self, peer_id: PeerId, handle: Handle) {
         let now = self.driver.now();
-        let connection = self.peers.get_mut(&peer_id).and_then(super::Peer::active);
+        let connection = self.peers.get_mut(&peer_id).and_then(Peer::active);
         let Some(connection) = connection else { return };
+        if connection.gauge.is_none() {
+            // Those of an earlier connection, which had a meter.
+            self.driver.outbox().forget_weights(handle);
+        }
         let Some(uplink) = &mut self.uplink else {
             if let Some(gauge) = &mut connection.gauge {
                 gauge.refresh(now, connection.in_flight_bytes, self.driver.outbox(), handle);
@@ -294,6 +300,34 @@ impl<A: WithGossipSub, T: From<LinkEvent>> Behaviour<A, T> {
         }
     }
 
+    /// Reads the weights that the peers of these topics have now. Links with something under way are
+    /// read all the time.
+    ///
+    /// # Errors
+    /// The transport of a peer has no meter.
+    pub(super) fn measure(&mut self, weight: Weight, topics: &[Topic]) -> Result<(), ScheduleError> {
+        let now = self.driver.now();
+        let peers = self.gossip(|engine, _| {
+            let peers = topics.iter().flat_map(|topic| engine.topic_peers(topic));
+            peers.copied().collect::<BTreeSet<Handle>>()
+        });
+        for handle in peers {
+            let Some(peer) = self.handles.get(handle.index()).copied().flatten() else { continue };
+            let Some(connection) = self.peers.get_mut(&peer).and_then(Peer::active) else { continue };
+            match &mut connection.gauge {
+                Some(gauge) if gauge.is_loaded => {}
+                Some(gauge) => {
+                    gauge.refresh(now, connection.in_flight_bytes, self.driver.outbox(), handle);
+                }
+                None => {
+                    let address = connection.remote.clone();
+                    return Err(ScheduleError::NotMeasured { weight, peer, address });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the weight of a peer in weighted orders; 1 until it is set.
     pub fn weight(&mut self, peer: Handle, weight: Weight) -> f64 {
         self.driver.outbox().weight(peer, weight)
@@ -324,7 +358,7 @@ impl Gauge {
         outbox: &mut Outbox<F>,
         handle: Handle,
     ) {
-        let is_due = self.weighed == 0.0 || now.since(self.read_at) >= REFRESH;
+        let is_due = self.weighed == [0.0; 2] || now.since(self.read_at) >= REFRESH;
         if is_due && self.read(now, in_flight_bytes) {
             self.weigh(outbox, handle);
         }
@@ -333,12 +367,16 @@ impl Gauge {
     /// Sets the round trip and the weights of the link if they have changed.
     fn weigh<F: Frame>(&mut self, outbox: &mut Outbox<F>, handle: Handle) {
         let seconds = self.reading.round_trip_mean.as_secs_f64();
-        if seconds == 0.0 || (seconds - self.weighed).abs() <= WEIGHT_SHARE * self.weighed {
+        if seconds == 0.0 {
             return;
         }
-        self.weighed = seconds;
-        outbox.set_round_trip(handle, Some(self.reading.round_trip_mean));
-        outbox.set_weight(handle, Weight::Bandwidth, self.reading.window as f64 / seconds);
+        let found = [seconds, self.reading.window as f64 / seconds];
+        let is_news = |(found, known): (f64, f64)| (found - known).abs() > WEIGHT_SHARE * known;
+        if found.into_iter().zip(self.weighed).any(is_news) {
+            self.weighed = found;
+            outbox.set_round_trip(handle, Some(self.reading.round_trip_mean));
+            outbox.set_weight(handle, Weight::Bandwidth, found[1]);
+        }
     }
 }
 

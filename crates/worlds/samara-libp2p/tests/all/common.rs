@@ -78,7 +78,8 @@ pub(crate) enum Observed {
     Parts(u64, Vec<u8>),
     /// Identify has provided a peer's addresses.
     Identified(PeerId),
-    Sent(PeerId),
+    /// A copy was sent to a peer, after so many of the same message.
+    Sent(PeerId, u32),
     Cut(PeerId, usize),
     Malformed(PeerId),
     Gone(PeerId),
@@ -116,7 +117,7 @@ impl Node {
     pub(crate) fn publish_batch(&self, messages: Vec<(String, Vec<u8>)>, schedule: Schedule) {
         self.send(Command::With(Box::new(move |behaviour| {
             let messages = messages.into_iter().map(|(topic, data)| (Topic::new(&topic), Bytes::from(data)));
-            let receipt = behaviour.publish_batch(messages, &schedule);
+            let receipt = behaviour.publish_batch(messages, &schedule).expect("a known order");
             assert!(receipt.messages.iter().all(Result::is_ok), "{receipt:?}");
         })));
     }

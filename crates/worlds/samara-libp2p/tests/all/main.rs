@@ -24,4 +24,5 @@ mod protocols;
 mod quic;
 mod raw;
 mod recovery;
+mod schedules;
 mod uplink;

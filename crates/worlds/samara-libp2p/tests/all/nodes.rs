@@ -182,7 +182,7 @@ fn translate(event: Event) -> Option<Observed> {
         }
         Event::Subscription { peer, topic, joined: false } => Observed::Left(peer, topic.as_str().to_owned()),
         Event::Link(LinkEvent::Down { peer, .. }) => Observed::Gone(peer),
-        Event::Link(LinkEvent::Sent { peer, .. }) => Observed::Sent(peer),
+        Event::Link(LinkEvent::Sent { peer, rank, .. }) => Observed::Sent(peer, rank),
         Event::Link(LinkEvent::Cut { peer, copies }) => Observed::Cut(peer, copies),
         Event::Link(LinkEvent::Malformed { peer, .. }) => Observed::Malformed(peer),
         _ => return None,

@@ -11,6 +11,7 @@ use libp2p::{PeerId, Stream, StreamProtocol};
 use libp2p_stream as raw;
 use samara_gossipsub::rpc::{Control, Rpc, SubOpts, Topic};
 use samara_gossipsub::wire::{FrameDecoder, decode, encode_frame};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::common::*;
@@ -25,6 +26,8 @@ pub(crate) enum Streams {
     Kept,
     /// Reads all streams.
     Read,
+    /// Reads all streams after [`Raw::begin_to_read`].
+    Gated,
     /// Drops a stream as soon as something has arrived.
     Dropped,
     /// Closes the first stream at once, as rust-libp2p does when it cannot read a frame, and reads
@@ -39,6 +42,7 @@ pub(crate) struct Raw {
     control: raw::Control,
     accepted: Arc<AtomicUsize>,
     received: Arc<Mutex<Vec<Rpc>>>,
+    gate: Arc<Semaphore>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -74,6 +78,8 @@ impl Raw {
         let accepted = Arc::new(AtomicUsize::new(0));
         let received = Arc::new(Mutex::new(Vec::new()));
         let (counter, sink) = (Arc::clone(&accepted), Arc::clone(&received));
+        let gate = Arc::new(Semaphore::new(0));
+        let opened = Arc::clone(&gate);
         let accepting = tokio::spawn(async move {
             let mut unread = Vec::new();
             while let Some((_, mut stream)) = incoming.next().await {
@@ -84,16 +90,28 @@ impl Raw {
                     Streams::Read | Streams::FirstClosed => {
                         drop(tokio::spawn(read(stream, Arc::clone(&sink))));
                     }
+                    Streams::Gated => {
+                        let (sink, opened) = (Arc::clone(&sink), Arc::clone(&opened));
+                        drop(tokio::spawn(async move {
+                            let _open = opened.acquire().await.expect("it is never closed");
+                            read(stream, sink).await;
+                        }));
+                    }
                     Streams::Dropped => drop(stream.read(&mut [0]).await),
                 }
             }
         });
-        Self { peer, protocol, control, accepted, received, tasks: [alive, accepting] }
+        Self { peer, protocol, control, accepted, received, gate, tasks: [alive, accepting] }
     }
 
     /// Returns the number of streams opened to this peer.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Lets the streams be read from now on, those to come too.
+    pub(crate) fn begin_to_read(&self) {
+        self.gate.add_permits(100);
     }
 
     /// Returns the RPCs read so far.

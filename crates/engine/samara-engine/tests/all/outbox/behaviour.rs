@@ -177,20 +177,65 @@ fn staggered_waits_for_confirmation_or_the_timeout() {
 
 #[test]
 fn feedback_puts_unseen_messages_first() {
-    for (source, first) in [
-        (FeedbackSource::Peers { cap: 1 }, vec![1, 2, 0]),
-        (FeedbackSource::Peers { cap: 0 }, vec![0, 1, 2]),
-        (FeedbackSource::Observer(PeerId(3)), vec![1, 2, 1]),
-        (FeedbackSource::Observer(PeerId(2)), vec![0, 1, 2]),
+    for (source, observer, first) in [
+        (FeedbackSource::Peers { cap: 1 }, 2, vec![1, 2, 0]),
+        (FeedbackSource::Peers { cap: 0 }, 2, vec![0, 1, 2]),
+        (FeedbackSource::Observers, 3, vec![1, 2, 1]),
+        (FeedbackSource::Observers, 2, vec![0, 1, 2]),
     ] {
         let mut outbox = outbox(Dispatch::Node, one_lane(), 4);
+        outbox.set_observer(PeerId(observer), true);
         let (messages, peers) = (MessageOrder::AsGiven, PeerOrder::AsGiven);
         owe_all(&mut outbox, &everybody(3, 3), &Schedule::Feedback { source, messages, peers });
         (0..2).for_each(|_| outbox.note_has(Time::ZERO, PeerId(3), MessageKey(0)));
         assert_eq!(outbox.progress(MessageKey(0)).unwrap().noted, 1);
         let ids: Vec<u64> = (0..3).map(|_| outbox.pop(Time::ZERO, |_| true).unwrap().frame.id).collect();
-        assert_eq!(ids, first, "{source:?}");
+        assert_eq!(ids, first, "{source:?} {observer}");
     }
+}
+
+#[test]
+fn a_peer_is_an_observer_until_it_is_none_or_its_link_ends() {
+    let first = |change: fn(&mut Outbox<Blob>)| {
+        let mut outbox = outbox(Dispatch::Node, one_lane(), 4);
+        outbox.set_observer(PeerId(3), true);
+        change(&mut outbox);
+        let source = FeedbackSource::Observers;
+        let (messages, peers) = (MessageOrder::AsGiven, PeerOrder::AsGiven);
+        owe_all(&mut outbox, &everybody(2, 2), &Schedule::Feedback { source, messages, peers });
+        // More peers than are remembered claim to have the message.
+        (100..200).for_each(|peer| outbox.note_has(Time::ZERO, PeerId(peer), MessageKey(0)));
+        outbox.note_has(Time::ZERO, PeerId(3), MessageKey(0));
+        (outbox.observers(), outbox.pop(Time::ZERO, |_| true).unwrap().frame.id)
+    };
+    assert_eq!(first(|_| {}), (1, 1));
+    assert_eq!(first(|outbox| outbox.set_observer(PeerId(3), false)), (0, 0));
+    let leaves = |outbox: &mut Outbox<Blob>| {
+        outbox.link_down(PeerId(3));
+    };
+    assert_eq!(first(leaves), (0, 0));
+    let returns = |outbox: &mut Outbox<Blob>| {
+        outbox.link_down(PeerId(3));
+        outbox.link_up(PeerId(3));
+    };
+    assert_eq!(first(returns), (0, 0), "the engine says again who its observers are");
+    assert_eq!(first(|outbox| outbox.set_observer(PeerId(9), true)), (1, 1), "there is no link to peer 9");
+}
+
+#[test]
+fn weights_are_unknown_until_they_are_set_and_after_they_are_forgotten() {
+    let mut outbox = outbox(Dispatch::Node, one_lane(), 2);
+    let known = |outbox: &Outbox<Blob>| {
+        [Weight::Score, Weight::Latency, Weight::Bandwidth].map(|weight| outbox.has_weight(PeerId(1), weight))
+    };
+    assert_eq!(known(&outbox), [false; 3]);
+    outbox.set_weight(PeerId(1), Weight::Bandwidth, 5.0);
+    outbox.set_round_trip(PeerId(1), Some(Duration::from_millis(10)));
+    assert_eq!(known(&outbox), [false, true, true]);
+    outbox.forget_weights(PeerId(1));
+    outbox.forget_weights(PeerId(7));
+    assert_eq!((known(&outbox), outbox.round_trip(PeerId(1))), ([false; 3], None));
+    assert_eq!(outbox.weight(PeerId(1), Weight::Bandwidth), 1.0);
 }
 
 #[test]

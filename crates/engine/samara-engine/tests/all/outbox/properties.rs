@@ -35,8 +35,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         .prop_map(|(messages, peers)| Schedule::Interleaved { messages, peers });
     let feedback =
         (message_order(), peer_order(), 0..5u32, any::<bool>()).prop_map(|(messages, peers, cap, all)| {
-            let source =
-                if all { FeedbackSource::Peers { cap } } else { FeedbackSource::Observer(PeerId(0)) };
+            let source = if all { FeedbackSource::Peers { cap } } else { FeedbackSource::Observers };
             Schedule::Feedback { source, messages, peers }
         });
     let staggered = (0..50u64).prop_map(|ms| Schedule::Staggered { timeout: Duration::from_millis(ms) });
@@ -172,7 +171,10 @@ proptest! {
                 Step::WithdrawMessage(message) => withdrawn += outbox.withdraw_message(MessageKey(message)),
                 Step::Has { peer, message } => outbox.note_has(at, PeerId(peer), MessageKey(message)),
                 Step::Down(peer) => withdrawn += outbox.link_down(PeerId(peer)),
-                Step::Up(peer) => outbox.link_up(PeerId(peer)),
+                Step::Up(peer) => {
+                    outbox.link_up(PeerId(peer));
+                    outbox.set_observer(PeerId(peer), peer == 0);
+                }
                 Step::Wait(ms) => now += ms,
             }
             prop_assert!((0..3).all(|lane| outbox.counters(Lane(lane)).add_up()));
@@ -299,7 +301,8 @@ proptest! {
         let patience = Duration::from_millis(10);
         let lane = LaneConfig { patience, ..LaneConfig::unbounded("a", 0) };
         let mut outbox = outbox(dispatch, vec![lane], PEER_COUNT);
-        let source = if observed { FeedbackSource::Observer(PeerId(0)) } else { FeedbackSource::Peers { cap } };
+        outbox.set_observer(PeerId(0), true);
+        let source = if observed { FeedbackSource::Observers } else { FeedbackSource::Peers { cap } };
         let (messages, peers) = (MessageOrder::Shuffled, PeerOrder::Random);
         let schedule = Schedule::Feedback { source, messages, peers };
         let targets: Vec<BTreeSet<u32>> = vec![(0..PEER_COUNT).collect(); 4];

@@ -225,6 +225,46 @@ fn weights_follow_round_trips() {
 }
 
 #[test]
+fn the_rate_follows_the_window_though_the_round_trip_stays() {
+    let mut node = Node::new(Options::default());
+    node.connect(1, true);
+    let handle = node.behaviour.handle(&node.links[0].peer).unwrap();
+    let rate = |node: &mut Node| node.behaviour.driver.outbox().weight(handle, Weight::Bandwidth);
+    assert_eq!(rate(&mut node), f64::from(25 << 20));
+    node.publish(1);
+    let (meter, _) = node.links[0].meter.as_ref().unwrap();
+    meter.0.lock().unwrap().window = 4 << 20;
+    node.arrive(0, Duration::from_millis(40));
+    wait();
+    node.settle();
+    assert_eq!(rate(&mut node), f64::from(100 << 20));
+}
+
+#[test]
+fn weights_are_read_when_a_batch_needs_them_and_not_kept_without_a_meter() {
+    let mut node = Node::new(Options { uplink: None, ..Options::default() });
+    node.connect(1, true);
+    let handle = node.behaviour.handle(&node.links[0].peer).unwrap();
+    let topics = [Topic::new("t")];
+    node.arrive(0, Duration::from_millis(80));
+    let trip = |node: &mut Node| node.behaviour.driver.outbox().round_trip(handle);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while trip(&mut node) != Some(Duration::from_millis(80)) {
+        // The driver's clock skips longer pauses.
+        std::thread::sleep(Duration::from_millis(20));
+        node.behaviour.driver.fire_timers();
+        node.behaviour.measure(Weight::Latency, &topics).unwrap();
+        assert!(Instant::now() < deadline, "{:?}", trip(&mut node));
+    }
+    let connection = node.behaviour.peers.get_mut(&node.links[0].peer).and_then(Peer::active).unwrap();
+    connection.gauge = None;
+    let peer = node.links[0].peer;
+    node.behaviour.meter_up(peer, handle);
+    assert_eq!(trip(&mut node), None);
+    assert!(node.behaviour.measure(Weight::Bandwidth, &topics).is_err());
+}
+
+#[test]
 fn round_trips_are_known_without_the_limit() {
     let mut node = Node::new(Options { uplink: None, ..Options::default() });
     node.connect(1, true);
