@@ -544,7 +544,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
             Phase::WarmUp if now < begin => return Ok(Step::Until(Time::from_nanos(next.min(begin)))),
             Phase::WarmUp => {
                 self.before = world.traffic()?;
-                self.measured.gateways = world.gateways();
+                self.measured.gateways = world.gateways()?;
                 self.phase = Phase::Stream;
             }
             Phase::Stream if self.is_over(now) => {
@@ -554,7 +554,7 @@ impl<B: Planned> Experiment for Broadcasting<B> {
                 for host in 0..self.measured.members.len() as u32 {
                     world.command(Time::from_nanos(now), host, Act::End)?;
                 }
-                for (passed, over) in self.measured.gateways.iter_mut().zip(world.gateways()) {
+                for (passed, over) in self.measured.gateways.iter_mut().zip(world.gateways()?) {
                     *passed = [over[0].since(&passed[0]), over[1].since(&passed[1])];
                 }
                 self.phase = Phase::Drain(now + DRAIN_NANOS);

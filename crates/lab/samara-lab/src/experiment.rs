@@ -262,7 +262,10 @@ pub trait World<A: App> {
 
     /// Returns the traffic of the gateway of each region so far, outbound and inbound; empty without
     /// gateways.
-    fn gateways(&self) -> Vec<[GateStats; 2]>;
+    ///
+    /// # Errors
+    /// As [`counters`](Self::counters).
+    fn gateways(&mut self) -> Result<Vec<[GateStats; 2]>, RunError>;
 
     /// Returns the digest of all packets, and the number of steps of the simulation.
     ///

@@ -22,7 +22,7 @@ use samara_lab::processes::{Brief, Fleet, Listen, Order, Report, ignored};
 use samara_lab::run::{Progress, RunError, RunOptions, run_on};
 use samara_lab::statistics::Statistics;
 use samara_scenario::Point;
-use samara_sim::{FrameCount, HostStats};
+use samara_sim::{FrameCount, GateStats, HostStats};
 use samara_trace::live::Event;
 use serde::de::IgnoredAny;
 
@@ -572,6 +572,11 @@ impl Fleet for Processes<'_> {
             stats
         };
         Ok(Some(report.hosts.iter().take(self.hosts.len()).map(counted).collect()))
+    }
+
+    fn gateways(&mut self) -> Result<Vec<[GateStats; 2]>, RunError> {
+        let Wire::Relay(relay) = &mut self.wire else { return Ok(Vec::new()) };
+        Ok(relay.report().map_err(|error| RunError::Failed(error.to_string()))?.gateways)
     }
 
     fn is_watched(&self) -> bool {

@@ -87,6 +87,7 @@ pub(crate) fn emulation(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Emulat
         nic: network::nic(scenario),
         uplink_queue: samara_emulation::UplinkQueue::default(),
         downlink_queue: network::downlink_queue(scenario),
+        gateways: simulated.gateways,
         // The other end of each rival.
         servers: Servers {
             count: rivals::planned(scenario, seed).len() as u32,

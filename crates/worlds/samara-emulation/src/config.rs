@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use samara_sim::{ConfigError, DownlinkQueue, HostConfig, Latency, NicDiscipline};
+use samara_sim::{ConfigError, DownlinkQueue, GatewayConfig, HostConfig, Latency, NicDiscipline};
 
 /// Maximum number of hosts: a host's number has 16 bits in the key of a flow.
 pub const MAX_HOSTS: usize = 65_534;
@@ -39,6 +39,9 @@ pub struct EmulationConfig {
     /// The treatment of packets that find the downlink of a host busy. Behind CoDel, at most 32 MiB
     /// wait (the memory limit of Linux's `fq_codel`).
     pub downlink_queue: DownlinkQueue,
+    /// The gateways that hosts of a region share on the way to and from other regions, by region.
+    /// Empty if there are none. A server is in no region.
+    pub gateways: Vec<GatewayConfig>,
     /// Servers outside of the network.
     pub servers: Servers,
 }
@@ -66,6 +69,7 @@ impl EmulationConfig {
             nic: NicDiscipline::default(),
             uplink_queue: UplinkQueue::default(),
             downlink_queue: DownlinkQueue::default(),
+            gateways: Vec::new(),
             servers: Servers::default(),
         }
     }
@@ -98,42 +102,65 @@ impl EmulationConfig {
             )
         })?;
         self.latency.check(&self.hosts)?;
-        ensure(!matches!(self.downlink_queue, DownlinkQueue::FqCoDel(_)), || {
-            "downlink_queue: found FQ-CoDel, which exists in the simulator only; expected drop-tail or CoDel"
-                .to_owned()
-        })?;
-        let (queue, zero) = (self.uplink_queue, Duration::ZERO);
-        let (queued, target, interval) = match self.downlink_queue {
-            DownlinkQueue::DropTail { bytes } => (bytes, zero, zero),
-            DownlinkQueue::CoDel { interval: Duration::ZERO, .. } => {
-                let message = "downlink_queue.interval: found 0, expected more than 0 (RFC 8289 has 100 ms)";
-                return Err(ConfigError::new(message));
-            }
-            DownlinkQueue::CoDel { target, interval } => (u64::MAX, target, interval),
-            DownlinkQueue::FqCoDel(fair) => (u64::MAX, fair.target, fair.interval),
-        };
         for (key, found) in [
             ("jitter", self.jitter),
             ("latency", self.latency.most()),
             ("servers.latency", self.servers.latency),
-            ("downlink_queue.target", target),
-            ("downlink_queue.interval", interval),
         ] {
-            ensure(found <= MAX_LATENCY, || {
-                format!("{key}: found {found:?}, expected at most {MAX_LATENCY:?}")
-            })?;
+            check_latency(key, found)?;
         }
-        for (key, found) in [
-            ("uplink_queue.flow_bytes", queue.flow_bytes),
-            ("uplink_queue.total_bytes", queue.total_bytes),
-            ("downlink_queue.bytes", queued),
-        ] {
-            ensure(found >= MIN_QUEUE_BYTES, || {
-                format!("{key}: found {found} bytes, expected {MIN_QUEUE_BYTES} or more (one packet)")
-            })?;
+        let queue = self.uplink_queue;
+        check_room("uplink_queue.flow_bytes", queue.flow_bytes)?;
+        check_room("uplink_queue.total_bytes", queue.total_bytes)?;
+        check_queue("downlink_queue", self.downlink_queue)?;
+        self.check_gateways()
+    }
+
+    fn check_gateways(&self) -> Result<(), ConfigError> {
+        let (regions, last) = (self.gateways.len(), self.hosts.iter().map(|host| host.region).max());
+        let has_all = regions == 0 || last.is_some_and(|last| usize::from(last) < regions);
+        ensure(has_all, || {
+            let last = last.unwrap_or_default();
+            format!("gateways: found {regions}, but a host is in region {last}; expected one for each region")
+        })?;
+        for (region, gateway) in self.gateways.iter().enumerate() {
+            for (key, found) in [("up_bps", gateway.up_bps), ("down_bps", gateway.down_bps)] {
+                ensure(found >= MIN_RATE_BPS, || {
+                    format!(
+                        "gateways[{region}].{key}: found {found} bit/s, expected {MIN_RATE_BPS} bit/s or more"
+                    )
+                })?;
+            }
+            check_queue(&format!("gateways[{region}].queue"), gateway.queue)?;
         }
         Ok(())
     }
+}
+
+fn check_queue(key: &str, queue: DownlinkQueue) -> Result<(), ConfigError> {
+    match queue {
+        DownlinkQueue::DropTail { bytes } => check_room(&format!("{key}.bytes"), bytes),
+        DownlinkQueue::CoDel { target, interval } => {
+            ensure(!interval.is_zero(), || {
+                format!("{key}.interval: found 0, expected more than 0 (RFC 8289 has 100 ms)")
+            })?;
+            check_latency(&format!("{key}.target"), target)?;
+            check_latency(&format!("{key}.interval"), interval)
+        }
+        DownlinkQueue::FqCoDel(_) => Err(ConfigError::new(format!(
+            "{key}: found FQ-CoDel, which exists in the simulator only; expected drop-tail or CoDel"
+        ))),
+    }
+}
+
+fn check_latency(key: &str, found: Duration) -> Result<(), ConfigError> {
+    ensure(found <= MAX_LATENCY, || format!("{key}: found {found:?}, expected at most {MAX_LATENCY:?}"))
+}
+
+fn check_room(key: &str, found: u64) -> Result<(), ConfigError> {
+    ensure(found >= MIN_QUEUE_BYTES, || {
+        format!("{key}: found {found} bytes, expected {MIN_QUEUE_BYTES} or more (one packet)")
+    })
 }
 
 fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), ConfigError> {

@@ -32,7 +32,10 @@ pub use linux::{
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use packet::{Refused, Route, route, translate};
-pub use samara_sim::{ConfigError, Count, DownlinkQueue, HostConfig, Latency, NicDiscipline, PairLatencies};
+pub use samara_sim::{
+    ConfigError, Count, DownlinkQueue, GateStats, GatewayConfig, HostConfig, Latency, NicDiscipline,
+    PairLatencies,
+};
 pub use subnets::{MAX_ADDRESSES, Subnets, SubnetsError};
 
 /// Checks that this process can start a relay.

@@ -42,9 +42,12 @@ const LACKS: [Lack; 7] = [
         "second nodes (\"node\") exist in the simulator only; remove them",
     ),
     (
-        "network.regions.gateway",
-        |scenario, _| scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()),
-        "gateways exist in the simulator only; remove it",
+        "network.regions.gateway_queue.kind",
+        |scenario, _| {
+            let regions = scenario.network.regions.as_ref().filter(|regions| regions.gateway.is_some());
+            regions.is_some_and(|regions| matches!(regions.gateway_queue, Queue::FqCodel { .. }))
+        },
+        "\"fq-codel\" exists in the simulator only; expected \"codel\" or \"drop-tail\"",
     ),
     (
         "network.downlink_queue.kind",

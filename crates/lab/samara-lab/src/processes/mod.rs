@@ -28,7 +28,7 @@ mod world;
 use std::net::SocketAddr;
 
 use samara_engine::Time;
-use samara_sim::HostStats;
+use samara_sim::{GateStats, HostStats};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -224,6 +224,15 @@ pub trait Fleet {
     /// # Errors
     /// The network has failed.
     fn packets(&mut self) -> Result<Option<Vec<HostStats>>, RunError>;
+
+    /// Returns the traffic of the gateway of each region since the start, outbound and inbound; empty
+    /// without gateways.
+    ///
+    /// # Errors
+    /// The network has failed.
+    fn gateways(&mut self) -> Result<Vec<[GateStats; 2]>, RunError> {
+        Ok(Vec::new())
+    }
 
     /// Returns true if somebody watches the counters of hosts during the run.
     fn is_watched(&self) -> bool {

@@ -584,8 +584,8 @@ impl<A: App> World<A> for Processes<'_, A> {
         self.hosts.iter().map(|_| None).collect()
     }
 
-    fn gateways(&self) -> Vec<[GateStats; 2]> {
-        Vec::new()
+    fn gateways(&mut self) -> Result<Vec<[GateStats; 2]>, RunError> {
+        self.fleet.gateways()
     }
 
     fn digest(&mut self) -> Result<(u64, u64), RunError> {

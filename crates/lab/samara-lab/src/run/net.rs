@@ -289,8 +289,8 @@ impl<A: App> World<A> for Net<'_, A> {
         self.hosts().map(|host| self.sim.connection_stats(host).cloned()).collect()
     }
 
-    fn gateways(&self) -> Vec<[GateStats; 2]> {
-        (0..).map_while(|region| self.sim.gateway_stats(region)).collect()
+    fn gateways(&mut self) -> Result<Vec<[GateStats; 2]>, RunError> {
+        Ok((0..).map_while(|region| self.sim.gateway_stats(region)).collect())
     }
 
     fn digest(&mut self) -> Result<(u64, u64), RunError> {

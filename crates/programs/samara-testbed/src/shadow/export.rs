@@ -125,6 +125,10 @@ fn possible(scenario: &Scenario) -> Result<(), String> {
             "network.uplink_queue: Shadow has no queue between connections and the uplink; remove it",
         ),
         (
+            scenario.network.regions.as_ref().is_some_and(|regions| regions.gateway.is_some()),
+            "network.regions.gateway: Shadow has no rates between regions; remove it, or use samara testbed",
+        ),
+        (
             matches!(scenario.transport.kind, TransportKind::Quic { .. }),
             "transport.kind: found \"quic\", which is not exported to Shadow; expected \"tcp\" \
              (--set transport.kind=tcp)",

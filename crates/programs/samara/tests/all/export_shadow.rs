@@ -128,6 +128,11 @@ fn rejects_features_that_shadow_lacks() {
     for (set, expected) in [
         ("network.jitter=5 ms", "network.jitter: Shadow has none"),
         ("transport.kind=quic", "transport.kind: found \"quic\""),
+        (
+            "network.regions={ names = [\"a\", \"b\"], weights = [1, 1], gateway = \"9 Mbit/s\", \
+             latency = [[\"1 ms\", \"9 ms\"], [\"9 ms\", \"1 ms\"]] }",
+            "network.regions.gateway: Shadow has no rates between regions",
+        ),
     ] {
         let error = scratch.refused(["export", "shadow", "small.toml", "--set", set, "--out", "out"]);
         assert!(error.contains(expected), "{error}");

@@ -127,6 +127,36 @@ until = "3 s"
 nodes = [1]
 "#;
 
+/// Three sites of three members behind narrow links. The first member of the first site leads it, and
+/// crashes.
+const FEDERATION: &str = r#"
+[scenario]
+name = "federation"
+title = "A federation"
+[network]
+nodes = 9
+latency = "200 us"
+bandwidth = "100 Mbit/s"
+[network.regions]
+names = ["Paris", "London", "Zurich"]
+weights = [1, 1, 1]
+placed = "in-order"
+latency = [["200 us", "20 ms", "20 ms"], ["20 ms", "200 us", "20 ms"], ["20 ms", "20 ms", "200 us"]]
+gateway = "10 Mbit/s"
+gateway_queue = { kind = "drop-tail", size = "1 MB" }
+[protocol]
+kind = "ring"
+federated = true
+[group]
+size = "1 KiB"
+duration = "4 s"
+rate = 25.0
+[[fault]]
+kind = "crash"
+at = "5 s"
+nodes = [0]
+"#;
+
 /// Every node publishes.
 const MESSAGES: &str = connected!(
     "mixed",
@@ -842,6 +872,50 @@ fn others_complete_blocks_past_hostile_hosts() {
     assert_eq!(run["metrics"]["incomplete"], 0, "{run}");
 }
 
+/// Checks that members of a federation without a fault have every message once, in the order of its
+/// sender, and that gateways carried each message once to each other site.
+fn assert_federated(run: &Value, sites: u64, steady: u64) {
+    let metrics = &run["metrics"];
+    for none in ["lost", "duplicates", "order_violations", "disagreements", "garbled"] {
+        assert_eq!(metrics[none], 0, "{none}: {run}");
+    }
+    // Each steady sender has four seconds with 25 messages a second.
+    let (messages, members) = (metrics["messages"].as_u64(), metrics["members"].as_u64());
+    assert!(messages.is_some_and(|count| count >= 100 * steady), "{run}");
+    assert_eq!(members, Some(3 * sites), "{run}");
+    let copies = metrics["gateways"]["copies"].as_f64().expect("gateways have figures");
+    // Headers, acknowledgements and heartbeats count, too, and messages of 1 KiB are short.
+    let once = (sites - 1) as f64;
+    assert!((once..once * 2.5).contains(&copies), "{run}");
+}
+
+#[test]
+fn a_federation_on_hosts_survives_the_crash_of_a_leader() {
+    let mut testbed = Testbed::start("federation", FEDERATION, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_federated(&run, 3, 8);
+    assert!(run["metrics"]["suspicions"].as_u64().is_some_and(|count| count > 0), "{run}");
+}
+
+/// The other site keeps messages for the one that is cut off, whose members have no fault.
+#[test]
+fn a_site_on_hosts_that_was_cut_off_gets_all_messages() {
+    let three = r#"["200 us", "20 ms", "20 ms"], ["20 ms", "200 us", "20 ms"], ["20 ms", "20 ms", "200 us"]"#;
+    let scenario = FEDERATION
+        .replace("nodes = 9", "nodes = 6")
+        .replace(r#", "Zurich"]"#, "]")
+        .replace("[1, 1, 1]", "[1, 1]")
+        .replace(three, r#"["200 us", "20 ms"], ["20 ms", "200 us"]"#)
+        .replace("\"crash\"", "\"partition\"")
+        .replace("at = \"5 s\"\nnodes = [0]", "at = \"4 s\"\nuntil = \"7 s\"\nnodes = [3, 4, 5]");
+    let mut testbed = Testbed::start("federation-cut", &scenario, &[]);
+    let Some(run) = testbed.results() else { return };
+    assert_federated(&run, 2, 6);
+    // Messages waited for the end of the cut.
+    let latest = run["metrics"]["delivery_latency_ms"]["max"].as_f64();
+    assert!(latest.is_some_and(|ms| ms > 1_000.0), "{run}");
+}
+
 /// Members repair what one of them withholds, also if it does so until the end.
 #[test]
 fn a_group_on_hosts_repairs_what_a_hostile_member_withholds() {
@@ -911,6 +985,13 @@ fn what_hosts_lack_is_refused_before_the_first_run() {
             "[[fault]]\nkind = \"crash\"",
             "[network.uplink_queue]\nkind = \"fifo\"\ntime = \"100 ms\"\n[[fault]]\nkind = \"node\"",
             "fault.0.kind: second nodes exist in the simulator only",
+        ),
+        (
+            "[network]\n",
+            "[network.regions]\nnames = [\"a\", \"b\"]\nweights = [1, 1]\ngateway = \"5 Mbit/s\"\n\
+             latency = [[\"1 ms\", \"9 ms\"], [\"9 ms\", \"1 ms\"]]\n\
+             gateway_queue = { kind = \"fq-codel\" }\n[network]\n",
+            "network.regions.gateway_queue.kind: \"fq-codel\" exists in the simulator only",
         ),
     ];
     for (from, to, expected) in cases {

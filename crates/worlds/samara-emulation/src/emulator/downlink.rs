@@ -39,7 +39,7 @@ pub(crate) enum Taken<P> {
 #[derive(Debug)]
 pub(crate) enum Left<P> {
     Received { packet: Packet<P>, waited: u64 },
-    Dropped { bytes: u32 },
+    Dropped(Packet<P>),
 }
 
 impl<P> Downlink<P> {
@@ -62,8 +62,9 @@ impl<P> Downlink<P> {
         arrival.max(self.free_at + serialisation(bytes, self.rate_bps))
     }
 
-    pub(crate) fn arrive(&mut self, now: u64, packet: Packet<P>) -> Taken<P> {
-        if self.queue.is_empty() && self.end_of(packet.bytes, now) == now {
+    /// Takes a packet of which the last bit is there at `complete`, which is `now` or later.
+    pub(crate) fn arrive(&mut self, now: u64, complete: u64, packet: Packet<P>) -> Taken<P> {
+        if self.queue.is_empty() && self.end_of(packet.bytes, complete) == now {
             self.free_at = now;
             self.codel.drops(now, 0, 0, &self.discipline);
             return Taken::Received(packet);
@@ -77,7 +78,7 @@ impl<P> Downlink<P> {
             return Taken::Full { bytes: packet.bytes };
         }
         self.queued_bytes += bytes;
-        self.queue.push_back(Waiting { packet, since: now });
+        self.queue.push_back(Waiting { packet, since: complete });
         Taken::Queued
     }
 
@@ -87,7 +88,7 @@ impl<P> Downlink<P> {
         self.queued_bytes -= u64::from(packet.bytes);
         let waited = now - since;
         if self.codel.drops(now, waited, self.queued_bytes, &self.discipline) {
-            return Some(Left::Dropped { bytes: packet.bytes });
+            return Some(Left::Dropped(packet));
         }
         self.free_at = now;
         Some(Left::Received { packet, waited })

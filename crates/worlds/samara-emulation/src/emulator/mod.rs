@@ -2,6 +2,7 @@
 //! packets and the times at which they are due.
 
 mod downlink;
+mod gate;
 #[cfg(test)]
 mod tests;
 mod uplink;
@@ -12,11 +13,12 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use samara_engine::{NodeRng, Purpose, Time};
-use samara_sim::{ConfigError, Count, HostConfig, Latency};
+use samara_sim::{ConfigError, Count, GateStats, HostConfig, Latency};
 use slab::Slab;
 
 use crate::config::EmulationConfig;
 use downlink::{Downlink, Left, Taken};
+use gate::{GateId, Gates, Passed, Passing};
 use uplink::{Departure, Offered, Uplink};
 
 /// The rate of a server: 10,000 times that of a home, so that a packet takes no time there.
@@ -88,8 +90,10 @@ pub struct HostCounters {
 enum Event {
     /// A host's uplink is free and a packet waits for it.
     Uplink { host: u32 },
-    /// A packet reaches the receiver's downlink.
+    /// A packet reaches a gateway, or the receiver's downlink.
     Arrival { index: usize },
+    /// The head of the queue of a gateway has passed it.
+    Gate { gate: GateId },
     /// The head of a host's downlink queue is received.
     Downlink { host: u32 },
 }
@@ -109,9 +113,9 @@ struct Host<P> {
 }
 
 #[derive(Debug)]
-struct Travelling<P> {
-    packet: Packet<P>,
-    flow: usize,
+enum Travelling<P> {
+    ToHost { packet: Packet<P>, flow: usize },
+    ToGate { gate: GateId, packet: Packet<Passing<P>> },
 }
 
 /// An emulated network. It reads no clock and draws from seeded streams only: the same calls give
@@ -119,7 +123,7 @@ struct Travelling<P> {
 ///
 /// A packet is serialised at the rate of the sender's uplink, travels for the latency (and jitter)
 /// of the path unless it is lost, and is serialised again at the rate of the receiver's downlink as
-/// far as that is busy.
+/// far as that is busy. Between regions with gateways it passes one at each end of the path.
 #[derive(Debug)]
 pub struct Emulator<P> {
     now: u64,
@@ -128,6 +132,7 @@ pub struct Emulator<P> {
     /// Number of the first server.
     servers: u32,
     paths: Paths,
+    gates: Gates<P>,
     /// Ways on which all packets are lost, each with the number of cuts.
     cuts: FxHashMap<(u32, u32), u32>,
     travelling: Slab<Travelling<P>>,
@@ -156,6 +161,7 @@ impl<P> Emulator<P> {
             hosts: hosts.collect(),
             servers: config.hosts.len() as u32,
             paths: Paths::new(config),
+            gates: Gates::new(&config.gateways, &config.hosts),
             cuts: FxHashMap::default(),
             travelling: Slab::new(),
             events: BinaryHeap::new(),
@@ -231,6 +237,11 @@ impl<P> Emulator<P> {
         self.hosts.iter().map(|host| &host.counters)
     }
 
+    /// Returns the counters of the gateway of each region so far: out of it, and into it.
+    pub fn gateways(&self) -> impl Iterator<Item = [GateStats; 2]> {
+        self.gates.stats()
+    }
+
     /// Counts a packet from a host to another, or to a server. Those of servers do not count.
     fn count(&mut self, from: u32, to: u32, count: impl FnOnce(&mut HostCounters)) {
         let at = if to >= self.servers { to } else { from };
@@ -253,6 +264,7 @@ impl<P> Emulator<P> {
             match event {
                 Event::Uplink { host } => self.send(host),
                 Event::Arrival { index } => self.arrive(index),
+                Event::Gate { gate } => self.pass(gate),
                 Event::Downlink { host } => self.receive(host),
             }
         }
@@ -290,18 +302,71 @@ impl<P> Emulator<P> {
             host.uplink.arrived(flow);
             return;
         };
-        let arrival = host.uplink.in_order(flow, end + duration);
-        let index = self.travelling.insert(Travelling { packet, flow });
+        let Some(gate) = self.gates.between(from, packet.to) else {
+            let arrival = host.uplink.in_order(flow, end + duration);
+            return self.send_on(arrival, Travelling::ToHost { packet, flow });
+        };
+        let Packet { from, to, bytes, payload } = packet;
+        let packet = Packet { from, to, bytes, payload: Passing { payload, flow, way: duration } };
+        self.send_on(end, Travelling::ToGate { gate, packet });
+    }
+
+    fn send_on(&mut self, arrival: u64, travelling: Travelling<P>) {
+        let index = self.travelling.insert(travelling);
         self.schedule(arrival, Event::Arrival { index });
     }
 
     fn arrive(&mut self, index: usize) {
-        let Travelling { packet, flow } = self.travelling.remove(index);
+        match self.travelling.remove(index) {
+            Travelling::ToHost { packet, flow } => self.reach(packet, flow),
+            Travelling::ToGate { gate, packet } => {
+                let waited = self.gates.get(gate).next_at().is_some();
+                let passed = self.gates.get(gate).arrive(self.now, packet);
+                if !waited {
+                    self.schedule_gate(gate);
+                }
+                self.go_on(gate, passed);
+            }
+        }
+    }
+
+    fn pass(&mut self, gate: GateId) {
+        let passed = self.gates.get(gate).pass(self.now);
+        self.schedule_gate(gate);
+        self.go_on(gate, passed);
+    }
+
+    fn schedule_gate(&mut self, gate: GateId) {
+        if let Some(at) = self.gates.get(gate).next_at() {
+            self.schedule(at, Event::Gate { gate });
+        }
+    }
+
+    /// Sends a packet that has passed a gateway to the next one, or to its host.
+    fn go_on(&mut self, gate: GateId, passed: Passed<P>) {
+        match passed {
+            Passed::Through(packet) if gate.is_out => {
+                let Passing { flow, way, .. } = packet.payload;
+                let uplink = &mut self.hosts[packet.from as usize].uplink;
+                let arrival = uplink.in_order(flow, self.now + way);
+                let gate = self.gates.towards(packet.to);
+                self.send_on(arrival, Travelling::ToGate { gate, packet });
+            }
+            Passed::Through(Packet { from, to, bytes, payload: Passing { payload, flow, .. } }) => {
+                self.reach(Packet { from, to, bytes, payload }, flow);
+            }
+            Passed::Dropped { from, flow } => self.hosts[from as usize].uplink.arrived(flow),
+            Passed::Queued => (),
+        }
+    }
+
+    /// Hands a packet to the downlink of its receiver.
+    fn reach(&mut self, packet: Packet<P>, flow: usize) {
         self.hosts[packet.from as usize].uplink.arrived(flow);
         let to = packet.to;
         let host = &mut self.hosts[to as usize];
         let waited = host.downlink.next_at().is_some();
-        match host.downlink.arrive(self.now, packet) {
+        match host.downlink.arrive(self.now, self.now, packet) {
             Taken::Received(packet) => self.deliver(packet),
             Taken::Full { bytes } => host.counters.drops.downlink_full.add(1, bytes),
             Taken::Queued if waited => (),
@@ -321,7 +386,7 @@ impl<P> Emulator<P> {
                 *longest = (*longest).max(Duration::from_nanos(waited));
                 self.deliver(packet);
             }
-            Some(Left::Dropped { bytes }) => host.counters.drops.downlink_codel.add(1, bytes),
+            Some(Left::Dropped(packet)) => host.counters.drops.downlink_codel.add(1, packet.bytes),
             None => (),
         }
         self.schedule_downlink(to);

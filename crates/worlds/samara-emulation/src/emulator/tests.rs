@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use samara_sim::{DownlinkQueue, FqCoDel, NicDiscipline, PairLatencies, QueueSize};
+use samara_sim::{DownlinkQueue, FqCoDel, GatewayConfig, NicDiscipline, PairLatencies, QueueSize};
 
 use super::*;
 use crate::config::{Servers, UplinkQueue};
@@ -330,14 +330,24 @@ fn disciplines() -> impl Strategy<Value = NicDiscipline> {
     ]
 }
 
-fn networks() -> impl Strategy<Value = EmulationConfig> {
-    let queue = prop_oneof![
+fn queues() -> impl Strategy<Value = DownlinkQueue> {
+    prop_oneof![
         (1_500..20_000u64).prop_map(|bytes| DownlinkQueue::DropTail { bytes }),
         (0..10u64, 1..50u64).prop_map(|(target, interval)| DownlinkQueue::CoDel {
             target: Duration::from_millis(target),
             interval: Duration::from_millis(interval),
         }),
-    ];
+    ]
+}
+
+/// No gateways, or those of two regions.
+fn gateways() -> impl Strategy<Value = Vec<GatewayConfig>> {
+    let gateway = (MIN..50 * MBIT, MIN..50 * MBIT, queues());
+    let gateway = gateway.prop_map(|(up_bps, down_bps, queue)| GatewayConfig { up_bps, down_bps, queue });
+    prop_oneof![Just(Vec::new()), prop::collection::vec(gateway, 2)]
+}
+
+fn networks() -> impl Strategy<Value = EmulationConfig> {
     let rates = prop::collection::vec((MIN..50 * MBIT, MIN..50 * MBIT), 4);
     (
         any::<u64>(),
@@ -347,22 +357,36 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
         0.0..0.3,
         disciplines(),
         (1_500..30_000u64, 1_500..60_000u64),
-        queue,
+        queues(),
+        gateways(),
     )
         .prop_map(
-            |(seed, rates, latency, jitter, loss, nic, (flow_bytes, total_bytes), downlink_queue)| {
+            |(
+                seed,
+                rates,
+                latency,
+                jitter,
+                loss,
+                nic,
+                (flow_bytes, total_bytes),
+                downlink_queue,
+                gateways,
+            )| {
+                let host = |(region, (uplink_bps, downlink_bps)): (u16, _)| HostConfig {
+                    uplink_bps,
+                    downlink_bps,
+                    region: region % 2,
+                };
                 EmulationConfig {
                     seed,
-                    hosts: rates
-                        .into_iter()
-                        .map(|(uplink_bps, downlink_bps)| HostConfig { uplink_bps, downlink_bps, region: 0 })
-                        .collect(),
+                    hosts: (0..).zip(rates).map(host).collect(),
                     latency: Latency::Constant(Duration::from_millis(latency)),
                     jitter: Duration::from_millis(jitter),
                     loss,
                     nic,
                     uplink_queue: UplinkQueue { flow_bytes, total_bytes },
                     downlink_queue,
+                    gateways,
                     servers: Servers::default(),
                 }
             },
@@ -371,8 +395,13 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
 
 const MIN: u64 = 100_000;
 
+type Gateways = Vec<[GateStats; 2]>;
+
 /// Returns all deliveries of a run, which polls at every packet and at the end.
-fn run(config: &EmulationConfig, traffic: &Traffic) -> (Vec<(u64, Packet<u64>)>, Vec<HostCounters>) {
+fn run(
+    config: &EmulationConfig,
+    traffic: &Traffic,
+) -> (Vec<(u64, Packet<u64>)>, Vec<HostCounters>, Gateways) {
     let mut emulator = Emulator::new(config).unwrap();
     let (mut now, mut heard) = (0, Vec::new());
     for (id, (gap, from, to, flow, bytes)) in traffic.iter().enumerate() {
@@ -390,13 +419,13 @@ fn run(config: &EmulationConfig, traffic: &Traffic) -> (Vec<(u64, Packet<u64>)>,
         }
     }
     assert_eq!(emulator.hosts.iter().map(|host| host.uplink.flows()).sum::<usize>(), 0);
-    (heard, emulator.counters().copied().collect())
+    (heard, emulator.counters().copied().collect(), emulator.gateways().collect())
 }
 
 proptest! {
     #[test]
     fn every_lost_packet_is_counted(config in networks(), traffic in traffic()) {
-        let (heard, counters) = run(&config, &traffic);
+        let (heard, counters, gateways) = run(&config, &traffic);
         let mut sent = Count::default();
         let mut ended = Count::default();
         for host in &counters {
@@ -404,6 +433,7 @@ proptest! {
             ended += host.received;
             ended += host.drops.total();
         }
+        gateways.iter().flatten().for_each(|gate| ended += gate.dropped);
         prop_assert_eq!(sent.packets, traffic.len() as u64);
         prop_assert_eq!(sent, ended);
         prop_assert_eq!(heard.len() as u64, counters.iter().map(|host| host.received.packets).sum::<u64>());
@@ -416,7 +446,7 @@ proptest! {
 
     #[test]
     fn flows_stay_in_order_and_rates_are_kept(config in networks(), traffic in traffic()) {
-        let (heard, _) = run(&config, &traffic);
+        let (heard, ..) = run(&config, &traffic);
         prop_assert!(heard.is_sorted_by_key(|(due, _)| *due));
         let mut last: HashMap<(u32, u32, u64), u64> = HashMap::new();
         let mut received: HashMap<u32, (u64, u64)> = HashMap::new();
@@ -485,4 +515,74 @@ fn rates_change_for_the_packets_that_follow() {
         assert_eq!(heard.last().map(|(_, _, id)| *id), Some(29));
         assert_eq!(emulator.counters().nth(1).map(|counters| counters.received.packets), Some(30));
     }
+}
+
+/// Two regions with `each` hosts of 80 Mbit/s, and gateways with this rate and room.
+fn behind_gateways(each: usize, gateway_bps: u64, bytes: u64) -> EmulationConfig {
+    let mut config = uniform(2 * each, 80 * MBIT, 20);
+    config.hosts[each..].iter_mut().for_each(|host| host.region = 1);
+    let queue = DownlinkQueue::DropTail { bytes };
+    config.gateways = vec![GatewayConfig { up_bps: gateway_bps, down_bps: gateway_bps, queue }; 2];
+    config
+}
+
+/// As in the simulator (`narrowest_link_of_the_way_limits_the_rate`).
+#[test]
+fn a_gateway_limits_the_rate_and_has_whole_packets_before_they_leave() {
+    let mut emulator = Emulator::new(&behind_gateways(1, 8 * MBIT, 1 << 30)).unwrap();
+    (0..100).for_each(|id| send(&mut emulator, 0, 0, 1, 7, id));
+    let heard = drain(&mut emulator);
+    // 0.1 ms on the uplink of the host, 1 ms for each packet at the gateway, and the latency.
+    let expected: Vec<_> = (0..100).map(|id| (MS / 10 + (id + 1) * MS + 20 * MS, 1, id)).collect();
+    assert_eq!(heard, expected);
+    let passed = |gate: &GateStats| (gate.passed.packets, gate.dropped.packets);
+    let gateways: Vec<_> = emulator.gateways().map(|both| both.each_ref().map(passed)).collect();
+    assert_eq!(gateways, [[(100, 0), (0, 0)], [(0, 0), (100, 0)]]);
+    assert_eq!(emulator.hosts[0].uplink.flows(), 0);
+}
+
+#[test]
+fn hosts_share_their_gateway_but_no_link_within_the_region() {
+    let mut emulator = Emulator::new(&behind_gateways(6, 8 * MBIT, 1 << 30)).unwrap();
+    for id in 0..100 {
+        (0..4).for_each(|from| send(&mut emulator, 0, from, 6 + from, 7, id));
+        send(&mut emulator, 0, 4, 5, 7, id);
+    }
+    let heard = drain(&mut emulator);
+    let last = |hosts: std::ops::Range<u32>| {
+        heard.iter().filter(|(_, to, _)| hosts.contains(to)).map(|(due, ..)| *due).max()
+    };
+    assert_eq!(last(6..12), Some(MS / 10 + 400 * MS + 20 * MS));
+    assert_eq!(last(0..6), Some(10 * MS + 20 * MS));
+    assert_eq!(emulator.gateways().next().unwrap()[0].passed.packets, 400);
+}
+
+#[test]
+fn a_full_gateway_counts_what_it_drops() {
+    let mut emulator = Emulator::new(&behind_gateways(1, 8 * MBIT, 20_000)).unwrap();
+    (0..100).for_each(|id| send(&mut emulator, 0, 0, 1, 7, id));
+    let heard = drain(&mut emulator);
+    let [out, _] = emulator.gateways().next().unwrap();
+    assert_eq!((out.passed.packets, heard.len()), (heard.len() as u64, 100 - out.dropped.packets as usize));
+    // In the 10 ms in which they come, ten packets leave, and 20 wait.
+    assert!((65..=75).contains(&out.dropped.packets), "{out:?}");
+    assert!((18 * MS..=21 * MS).contains(&out.wait_nanos_max), "20 kB are 20 ms: {out:?}");
+    assert_eq!(emulator.hosts[0].uplink.flows(), 0, "dropped packets keep no flow");
+}
+
+#[test]
+fn gateways_that_cannot_be_emulated_are_named() {
+    let wrong = |change: fn(&mut EmulationConfig)| {
+        let mut config = behind_gateways(1, 8 * MBIT, 20_000);
+        change(&mut config);
+        config.check().expect_err("it cannot be emulated").to_string()
+    };
+    let few = wrong(|config| config.gateways.truncate(1));
+    assert!(few.contains("gateways: found 1, but a host is in region 1"), "{few}");
+    let slow = wrong(|config| config.gateways[1].down_bps = 1);
+    assert!(slow.contains("gateways[1].down_bps: found 1 bit/s"), "{slow}");
+    let fair = wrong(|config| config.gateways[0].queue = DownlinkQueue::FqCoDel(FqCoDel::default()));
+    assert!(fair.contains("gateways[0].queue: found FQ-CoDel"), "{fair}");
+    let short = wrong(|config| config.gateways[0].queue = DownlinkQueue::DropTail { bytes: 10 });
+    assert!(short.contains("gateways[0].queue.bytes: found 10"), "{short}");
 }

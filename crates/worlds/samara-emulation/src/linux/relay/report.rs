@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use samara_sim::Count;
+use samara_sim::{Count, GateStats};
 
 use crate::emulator::HostCounters;
 
@@ -85,6 +85,8 @@ pub struct RelayReport {
     pub realtime: bool,
     pub lateness: Lateness,
     pub hosts: Vec<HostCounters>,
+    /// The traffic of the gateway of each region, outbound and inbound.
+    pub gateways: Vec<[GateStats; 2]>,
     pub unrouted: Unrouted,
     /// Packets that the device dropped because the relay did not read fast enough. Their hosts are
     /// unknown.
@@ -157,6 +159,7 @@ mod tests {
             realtime: true,
             lateness,
             hosts: Vec::new(),
+            gateways: Vec::new(),
             unrouted: Unrouted::default(),
             device_drops: 0,
             interface: None,

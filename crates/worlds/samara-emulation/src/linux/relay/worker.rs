@@ -194,6 +194,7 @@ impl Worker {
             realtime: self.realtime,
             lateness: self.lateness.summary(),
             hosts: self.emulator.counters().copied().collect(),
+            gateways: self.emulator.gateways().collect(),
             unrouted: self.unrouted.clone(),
             // The caller fills this in, as only the kernel knows it.
             device_drops: 0,
