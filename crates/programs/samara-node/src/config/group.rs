@@ -121,7 +121,9 @@ impl Group {
         for key in ["federated", "bridge_shape", "absent_after"] {
             let is_used = protocol.given().has(key) && (key != "federated" || protocol.federated);
             check(!is_used, format!("group.protocol.{key}"), || {
-                "belongs to federations, which exist in simulations only; remove it".to_owned()
+                "belongs to federations, and a node is in a plain group; remove it, or join one with a program \
+                 (docs/guides/groups.md)"
+                    .to_owned()
             })?;
         }
         // The formula alone needs the load on the members.

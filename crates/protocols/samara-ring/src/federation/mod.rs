@@ -203,13 +203,22 @@ impl Federation {
         taken
     }
 
+    /// Forgets a peer without a link, so that another one can have its number. Returns false if a ring
+    /// still needs it.
+    pub fn forget_peer(&mut self, peer: PeerId) -> bool {
+        let is_free = |leader: &mut Box<Leader>| leader.bridge.forget_peer(peer);
+        !self.links.contains_key(&peer)
+            && self.leader.as_mut().is_none_or(is_free)
+            && self.local.forget_peer(peer)
+    }
+
     /// Returns true if this node has left its site.
     pub const fn has_left(&self) -> bool {
         self.has_left
     }
 
-    /// Returns the maximum length of a content. On both levels, letters add an overhead to it.
-    fn content_max(&self) -> usize {
+    /// Returns the maximum length of a message. On both levels, letters add an overhead to it.
+    pub fn content_max(&self) -> usize {
         let (local, bridge) = (self.config.local.message_bytes_max, self.config.bridge.message_bytes_max);
         local.min(bridge).saturating_sub(OVERHEAD_MAX)
     }

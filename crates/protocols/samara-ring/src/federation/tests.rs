@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use samara_engine::{PeerIdentity, Shape};
+use samara_engine::testing::Single;
+use samara_engine::{Outbox, PeerId, PeerIdentity, Shape};
 
 use super::letter::{Entry, Letter, OVERHEAD_MAX, fuzz_letter};
 use super::log::{Accepted, Log};
 use super::{Federation, FederationConfig, Sender};
-use crate::{Member, View, ViewId};
+use crate::wire::Hello;
+use crate::{Member, RingFrame, View, ViewId};
 
 fn sender(site: u16) -> Sender {
     Sender { site, member: Member { identity: PeerIdentity::new(&[7; 128]), incarnation: u64::MAX } }
@@ -88,6 +90,22 @@ fn each_site_has_a_share_of_the_logs() {
     let members: Vec<Member> = (100..150).map(|incarnation| of(0, incarnation).member).collect();
     node.view = Some(View { id: ViewId::default(), members: members.into(), shape: Shape::Ring }.into());
     assert!((100..150).all(|incarnation| node.open(&of(0, incarnation))));
+}
+
+/// The number of a peer is free once its link is down and neither ring has it.
+#[test]
+fn peers_without_links_are_forgotten() {
+    let config = FederationConfig::new(0, vec![(1, Vec::new())]);
+    let (outbox, group) = (Outbox::new(config.outbox()), config.bridge.group);
+    let engine = Federation::new(config, PeerIdentity::new(b"own")).unwrap();
+    let (mut node, peer) = (Single::start(engine, outbox, 1), PeerId(0));
+    node.connect(peer, PeerIdentity::new(b"other"), "", true);
+    assert!(!node.engine.forget_peer(peer), "its link is up, and its site unknown");
+    let hello = Hello { group, site: 0, leads: false, leader: None };
+    node.frame(peer, RingFrame::Hello(hello.into()));
+    assert!(!node.engine.forget_peer(peer), "its link is up");
+    node.disconnect(peer);
+    assert!(node.engine.forget_peer(peer));
 }
 
 proptest! {

@@ -12,13 +12,6 @@ use tokio::sync::{Notify, mpsc};
 /// Bytes that an event counts besides its payload, so that empty messages are bounded as well.
 const OVERHEAD: usize = 64;
 
-fn weight(event: &Event) -> usize {
-    match event {
-        Event::Delivered { payload, .. } => payload.len() + OVERHEAD,
-        _ => OVERHEAD,
-    }
-}
-
 #[derive(Debug, Default)]
 struct Shared {
     bytes: AtomicUsize,
@@ -31,22 +24,22 @@ struct Shared {
 ///
 /// If the application does not take events, the group waits once the queue is full.
 #[derive(Debug)]
-pub struct Events {
-    queue: mpsc::UnboundedReceiver<Event>,
+pub struct Events<E = Event> {
+    /// Each event with its weight.
+    queue: mpsc::UnboundedReceiver<(E, usize)>,
     shared: Arc<Shared>,
     half: usize,
 }
 
-impl Events {
+impl<E> Events<E> {
     /// Returns the next event, or `None` at the end.
-    pub async fn next(&mut self) -> Option<Event> {
-        let event = self.queue.recv().await?;
-        self.took(&event);
+    pub async fn next(&mut self) -> Option<E> {
+        let (event, weight) = self.queue.recv().await?;
+        self.took(weight);
         Some(event)
     }
 
-    fn took(&self, event: &Event) {
-        let weight = weight(event);
+    fn took(&self, weight: usize) {
         let before = self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);
         if before > self.half && before - weight <= self.half {
             self.shared.taken.notify_one();
@@ -54,37 +47,39 @@ impl Events {
     }
 }
 
-impl Stream for Events {
-    type Item = Event;
+impl<E> Stream for Events<E> {
+    type Item = E;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        let event = self.queue.poll_recv(cx);
-        if let Poll::Ready(Some(event)) = &event {
-            self.took(event);
-        }
-        event
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<E>> {
+        let taken = self.queue.poll_recv(cx);
+        taken.map(|taken| {
+            let (event, weight) = taken?;
+            self.took(weight);
+            Some(event)
+        })
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Outlet {
-    queue: mpsc::UnboundedSender<Event>,
+pub(super) struct Outlet<E> {
+    queue: mpsc::UnboundedSender<(E, usize)>,
     shared: Arc<Shared>,
     max: usize,
 }
 
-pub(super) fn outlet(max: usize) -> (Outlet, Events) {
+pub(super) fn outlet<E>(max: usize) -> (Outlet<E>, Events<E>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::default());
     let events = Events { queue: receiver, shared: Arc::clone(&shared), half: max / 2 };
     (Outlet { queue: sender, shared, max }, events)
 }
 
-impl Outlet {
-    pub(super) fn push(&self, event: Event) {
-        let weight = weight(&event);
+impl<E> Outlet<E> {
+    /// Passes on an event with a payload of this length.
+    pub(super) fn push(&self, event: E, payload_bytes: usize) {
+        let weight = payload_bytes + OVERHEAD;
         self.shared.bytes.fetch_add(weight, Ordering::AcqRel);
-        if self.queue.send(event).is_err() {
+        if self.queue.send((event, weight)).is_err() {
             // Without a receiver nothing waits.
             self.shared.bytes.fetch_sub(weight, Ordering::AcqRel);
         }

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use samara_engine::{PeerId, PeerIdentity, PeerInfo};
+use samara_ring::RingFrame;
 use samara_ring::wire::Limits;
-use samara_ring::{Ring, RingFrame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -24,6 +25,7 @@ use super::auth::{
     Protection, Role, Seal, TAG_BYTES,
 };
 use super::buffers::{PREFIX, Receiving, Sending};
+use super::engine::GroupEngine;
 use super::options::Options;
 use super::wire::Wire;
 use crate::hub::{Attempted, LinkLayer, Task};
@@ -35,7 +37,7 @@ use crate::status::{Closed, StartError};
 pub const MAGIC: [u8; 8] = *b"samring\x02";
 /// The protocol in TLS (ALPN), and for the engine.
 const PROTOCOL: &str = "samring/2";
-/// The longest terms. Those of this version have at most 150 bytes.
+/// The longest terms. Those of this version have at most 150 bytes, and 50 more in a federation.
 const TERMS_MAX: usize = 200;
 /// The longest address as text is `[` + 39 + `%` + a number of 10 digits + `]:65535`.
 const NAME_MAX: usize = 64;
@@ -64,13 +66,14 @@ pub(super) struct LinkOptions {
     pub(super) idle_timeout: Duration,
 }
 
-pub(super) struct Framed {
+pub(super) struct Framed<E> {
     members_max: usize,
     /// Silence after which another node may take over the name of a peer.
     silence_max: Duration,
     is_local: bool,
     link: Arc<LinkOptions>,
     pub(super) handshake: Arc<Handshake>,
+    engine: PhantomData<fn() -> E>,
 }
 
 pub(super) struct Connected {
@@ -138,21 +141,24 @@ impl Handshake {
         })
     }
 
-    async fn dial(self: Arc<Self>, address: SocketAddr) -> Attempted<Framed> {
+    async fn dial<E: GroupEngine>(self: Arc<Self>, address: SocketAddr) -> Attempted<Framed<E>> {
         let stream = connect(address, self.timeout).await?;
         self.within(self.call(stream, address)).await
     }
 
-    pub(super) async fn greet(self: Arc<Self>, stream: TcpStream) -> Attempted<Framed> {
+    pub(super) async fn greet<E: GroupEngine>(self: Arc<Self>, stream: TcpStream) -> Attempted<Framed<E>> {
         self.within(self.answer(stream)).await
     }
 
     /// Cuts off slow peers.
-    async fn within(&self, handshake: impl Future<Output = Attempted<Framed>>) -> Attempted<Framed> {
+    async fn within<E: GroupEngine>(
+        &self,
+        handshake: impl Future<Output = Attempted<Framed<E>>>,
+    ) -> Attempted<Framed<E>> {
         timeout(self.timeout, handshake).await.map_err(|_| Closed::HandshakeTimeout)?
     }
 
-    async fn call(&self, mut stream: TcpStream, address: SocketAddr) -> Attempted<Framed> {
+    async fn call<E: GroupEngine>(&self, mut stream: TcpStream, address: SocketAddr) -> Attempted<Framed<E>> {
         let remote = self.set_up(&stream)?;
         let (instance, connected) = match &self.tls {
             None => {
@@ -172,7 +178,7 @@ impl Handshake {
         Ok(self.established(address, remote, true, instance, connected))
     }
 
-    async fn answer(&self, mut stream: TcpStream) -> Attempted<Framed> {
+    async fn answer<E: GroupEngine>(&self, mut stream: TcpStream) -> Attempted<Framed<E>> {
         let remote = self.set_up(&stream)?;
         let (name, instance, connected) = match &self.tls {
             None => {
@@ -212,14 +218,14 @@ impl Handshake {
         }
     }
 
-    fn established(
+    fn established<E: GroupEngine>(
         &self,
         name: SocketAddr,
         remote: SocketAddr,
         outbound: bool,
         instance: Instance,
         connection: Connected,
-    ) -> Established<Framed> {
+    ) -> Established<Framed<E>> {
         let (identity, address) = (identity_of(name), Some(remote.ip()));
         let info = PeerInfo { identity, outbound, address, protocol: PROTOCOL.into() };
         Established { name, remote, info, about: instance, number: None, traffic: Arc::default(), connection }
@@ -380,7 +386,7 @@ fn tls_failed(error: std::io::Error) -> Closed {
     }
 }
 
-impl Framed {
+impl<E> Framed<E> {
     pub(super) fn new(options: &Options, own: SocketAddr) -> Result<Self, StartError> {
         Ok(Self {
             members_max: options.config.members_max,
@@ -388,12 +394,13 @@ impl Framed {
             is_local: matches!(options.authentication, Authentication::Loopback),
             link: Arc::new(options.link_options()),
             handshake: Arc::new(Handshake::new(options, own)?),
+            engine: PhantomData,
         })
     }
 }
 
-impl LinkLayer for Framed {
-    type Engine = Ring;
+impl<E: GroupEngine> LinkLayer for Framed<E> {
+    type Engine = E;
     type Name = SocketAddr;
     type Connection = Connected;
     type About = Instance;
@@ -444,8 +451,8 @@ impl LinkLayer for Framed {
         Box::pin(Link::new(Arc::clone(&self.link), ports, seals).run(wire))
     }
 
-    fn forget(engine: &mut Ring, peer: PeerId) -> bool {
-        engine.forget_peer(peer)
+    fn forget(engine: &mut E, peer: PeerId) -> bool {
+        engine.forget(peer)
     }
 }
 

@@ -9,22 +9,27 @@ use bytes::Bytes;
 use samara_engine::outbox::ByLane;
 use samara_engine::places::Shares;
 use samara_engine::{Driver, Input, NodeRng, Outbox};
-use samara_ring::{BroadcastError, Command, Event, Metrics, Ring, View};
+use samara_ring::{BroadcastError, Command, Federation, FederationEvent, Metrics, Ring, View};
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use super::engine::{About, FederationStatus, GroupEngine};
 use super::events::{Events, Outlet, outlet};
-use super::framed::{Framed, identity_of};
+use super::framed::Framed;
 use super::options::Options;
 use super::refusals::{Refusal, Refusals};
+use super::site::Site;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Closed, Counters, Gone, Request, StartError, ask, ask_later, bind};
+use crate::status::{Closed, Counters, Gone, StartError, bind, check};
 
 const REQUESTS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct Status {
+    /// Counters of the ring of the group; in a federation, of the site.
     pub ring: Metrics,
+    /// Only in a federation.
+    pub federation: Option<FederationStatus>,
     pub transport: Counters,
     pub lanes: ByLane,
     pub links: usize,
@@ -35,7 +40,8 @@ pub struct Status {
     pub queued_bytes: usize,
     /// Current window: own bytes that the member may have in flight.
     pub window_bytes: u64,
-    /// Bytes of messages that the member keeps until all members have them.
+    /// Bytes of messages that the member keeps until all members have them; in a federation, until
+    /// all sites have them.
     pub kept_bytes: u64,
     /// Bytes of deliveries that the application has not taken yet.
     pub waiting_bytes: usize,
@@ -43,6 +49,12 @@ pub struct Status {
     pub failed_seeds: BTreeMap<SocketAddr, Closed>,
     /// The last 64 hosts whose nodes the member refused, by reason.
     pub refusals: Vec<Refusal>,
+}
+
+/// A request of the owner of a member to its task.
+enum Request {
+    Status(oneshot::Sender<Status>),
+    Leave(oneshot::Sender<()>),
 }
 
 /// A member of a group. Cheap to clone.
@@ -57,7 +69,7 @@ pub struct Group {
     /// Room in the queue of messages to broadcast, in bytes.
     room: Arc<Semaphore>,
     messages: mpsc::UnboundedSender<Bytes>,
-    requests: mpsc::Sender<Request<Member>>,
+    requests: mpsc::Sender<Request>,
     view: watch::Receiver<Option<Arc<View>>>,
 }
 
@@ -73,8 +85,27 @@ impl Group {
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn join(options: Options) -> Result<(Self, Events), StartError> {
+        Self::join_as::<Ring>(options).await
+    }
+
+    /// Starts a member of a site of a federation ([`Options::with_site`]), and waits until it is in a
+    /// view of its site, as [`join`](Self::join) does. The site exchanges messages with others as soon
+    /// as their leaders are connected.
+    ///
+    /// All members of a federation have the same group, secret, sizes and names of sites.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), or the options cannot be those of a federation.
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
+    pub async fn join_site(options: Options) -> Result<(Self, Events<FederationEvent>), StartError> {
+        Self::join_as::<Federation>(options).await
+    }
+
+    async fn join_as<E: GroupEngine>(options: Options) -> Result<(Self, Events<E::Event>), StartError> {
         let (seeds, within) = (options.seeds.clone(), options.require_seed.unwrap_or(Duration::MAX));
-        let (mut group, events) = Self::start(options).await?;
+        let (mut group, events) = Self::start_as::<E>(options).await?;
         loop {
             let view = timeout(within, group.view.wait_for(Option::is_some)).await;
             let view = view.map(|view| view.map(|view| view.as_ref().map_or(0, |view| view.len())));
@@ -104,23 +135,27 @@ impl Group {
     ///
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.
-    pub async fn start(mut options: Options) -> Result<(Self, Events), StartError> {
+    pub async fn start(options: Options) -> Result<(Self, Events), StartError> {
+        let found = options.site.as_ref().map(Site::name);
+        check(found.is_none(), "site", found, "none in a plain group: use `join_site`, or remove it")?;
+        Self::start_as::<Ring>(options).await
+    }
+
+    async fn start_as<E: GroupEngine>(mut options: Options) -> Result<(Self, Events<E::Event>), StartError> {
         let (listener, listen) = bind(options.listen).await?;
         options.listen = listen;
         let address = *options.advertise.get_or_insert(options.listen);
         options.check()?;
-        let config = Arc::new(options.engine_config());
-        let (message_bytes_max, queue_bytes) = (config.message_bytes_max, config.own_queue_bytes);
+        let (engine, outbox) = E::create(&options, address)?;
+        let (message_bytes_max, queue_bytes) = (engine.message_bytes_max(&options), options.queue_bytes);
         let limits = Limits {
             in_flight_bytes: options.in_flight_bytes,
             pending_max: options.max_pending,
             // Only members have links, and the layer bounds those of a host.
             inbound: Shares::per_host(usize::MAX),
-            dials_max: config.members_max,
+            dials_max: options.config.members_max,
         };
-        let outbox = Outbox::new(config.outbox());
-        let engine = Ring::new(config, identity_of(address))?;
-        let driver = Driver::new(engine, outbox, NodeRng::from_entropy(getrandom::fill)?);
+        let driver = Driver::new(engine, Outbox::new(outbox), NodeRng::from_entropy(getrandom::fill)?);
         let hub = Hub::new(driver, Framed::new(&options, address)?, Some(listener), limits, Vec::new());
         let (messages, message_queue) = mpsc::unbounded_channel();
         let (requests, request_queue) = mpsc::channel(REQUESTS);
@@ -134,12 +169,13 @@ impl Group {
             room: Arc::clone(&room),
             queue_bytes,
             taken: 0,
+            waiting: None,
             outlet,
             is_paused: false,
             view: view_sender,
             leaving: Vec::new(),
             has_left: false,
-            seeds: options.seeds,
+            seeds: options.dialled().collect(),
             failed_seeds: BTreeMap::new(),
             refusals: Refusals::default(),
             linked_seeds: BTreeSet::new(),
@@ -199,32 +235,41 @@ impl Group {
     }
 
     pub async fn status(&self) -> Result<Status, Gone> {
-        ask(&self.requests, Member::status).await
+        self.ask(Request::Status).await
     }
 
     /// Leaves the group. Returns once all members that stay have delivered this member's messages.
     pub async fn leave(&self) -> Result<(), Gone> {
-        ask_later(&self.requests, Member::leave).await
+        self.ask(Request::Leave).await
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
     }
 }
 
 /// The task of a member: a hub over framed TCP, the owner's broadcasts, and the deliveries that the
 /// application has not taken yet.
-struct Member {
-    hub: Hub<Framed>,
+struct Member<E: GroupEngine> {
+    hub: Hub<Framed<E>>,
     messages: mpsc::UnboundedReceiver<Bytes>,
-    requests: mpsc::Receiver<Request<Self>>,
+    requests: mpsc::Receiver<Request>,
     /// The room in the queue of messages, in bytes.
     room: Arc<Semaphore>,
     /// All of the queue, in bytes.
     queue_bytes: usize,
     /// Bytes of the room that messages occupy.
     taken: usize,
-    outlet: Outlet,
+    /// A message that the engine has refused until it has room: other sites lag behind.
+    waiting: Option<Bytes>,
+    outlet: Outlet<E::Event>,
     is_paused: bool,
     view: watch::Sender<Option<Arc<View>>>,
     leaving: Vec<oneshot::Sender<()>>,
     has_left: bool,
+    /// Seeds, and contacts of other sites.
     seeds: Vec<SocketAddr>,
     failed_seeds: BTreeMap<SocketAddr, Closed>,
     refusals: Refusals,
@@ -232,7 +277,7 @@ struct Member {
     linked_seeds: BTreeSet<SocketAddr>,
 }
 
-impl Member {
+impl<E: GroupEngine> Member<E> {
     /// Runs until the member has left or its owner drops it.
     async fn run(mut self) {
         loop {
@@ -248,10 +293,12 @@ impl Member {
                         self.hub.greet(remote, handshake.greet(stream));
                     }
                 }
-                Some(message) = self.messages.recv() => self.broadcast(message),
+                Some(message) = self.messages.recv(), if self.waiting.is_none() => self.broadcast(message),
                 () = self.outlet.wait_for_room(), if self.is_paused => {}
                 request = self.requests.recv() => match request {
-                    Some(request) => request(&mut self),
+                    // Each answer fails only if the caller has given up.
+                    Some(Request::Status(answer)) => drop(answer.send(self.status())),
+                    Some(Request::Leave(answer)) => self.leave(answer),
                     // Links end with the tasks.
                     None => return,
                 },
@@ -264,36 +311,53 @@ impl Member {
         for _ in 0..BATCH_MAX {
             let Some(message) = next.take().or_else(|| self.messages.try_recv().ok()) else { break };
             self.taken += message.len().clamp(1, self.queue_bytes);
-            // There is room, as the semaphore and the queue count the same. No message follows the
-            // request to leave.
-            let taken = self.hub.driver.with(|ring, cx| ring.broadcast(message, cx));
-            debug_assert_eq!(taken, Ok(()));
+            self.hand_in(message);
+            if self.waiting.is_some() {
+                break;
+            }
+        }
+    }
+
+    /// Hands a message to the engine, which has room for it in a plain group: the semaphore and the
+    /// queue count the same. No message follows the request to leave.
+    fn hand_in(&mut self, message: Bytes) {
+        match self.hub.driver.with(|engine, cx| engine.broadcast(message.clone(), cx)) {
+            Err(BroadcastError::Full) => self.waiting = Some(message),
+            taken => debug_assert_eq!(taken, Ok(())),
         }
     }
 
     fn leave(&mut self, answer: oneshot::Sender<()>) {
-        // The messages accepted so far leave with it.
         self.room.close();
         self.messages.close();
-        while let Ok(message) = self.messages.try_recv() {
+        self.leaving.push(answer);
+        self.leave_after_messages();
+    }
+
+    /// Leaves with the messages accepted so far.
+    fn leave_after_messages(&mut self) {
+        while self.waiting.is_none() {
+            let Ok(message) = self.messages.try_recv() else {
+                return self.hub.driver.input(Input::Command(Command::Leave));
+            };
             self.broadcast(message);
         }
-        self.leaving.push(answer);
-        self.hub.driver.input(Input::Command(Command::Leave));
     }
 
     fn status(&mut self) -> Status {
         let lanes = self.hub.lanes();
-        let ring = self.hub.driver.engine();
+        let engine = self.hub.driver.engine();
+        let ring = engine.ring();
         Status {
             ring: ring.metrics().clone(),
+            federation: engine.federation(),
             transport: self.hub.counters(),
             lanes,
             links: self.hub.links.len(),
             remembered: self.hub.links.numbered(),
-            queued_bytes: ring.queued_bytes(),
+            queued_bytes: ring.queued_bytes() + self.waiting.as_ref().map_or(0, Bytes::len),
             window_bytes: ring.window_bytes(),
-            kept_bytes: ring.kept_bytes(),
+            kept_bytes: engine.kept_bytes(),
             waiting_bytes: self.outlet.bytes(),
             failed_seeds: self.failed_seeds.clone(),
             refusals: self.refusals.all(),
@@ -305,16 +369,19 @@ impl Member {
         self.pass_events();
         self.pause_or_resume();
         self.hub.settle();
-        self.pass_events();
+        while self.pass_events() {}
         self.hub.drain();
-        let queued = self.hub.driver.engine().queued_bytes().min(self.taken);
+        let waiting = self.waiting.as_ref().map_or(0, Bytes::len);
+        let queued = (self.hub.driver.engine().ring().queued_bytes() + waiting).min(self.taken);
         if queued < self.taken {
             self.room.add_permits(self.taken - queued);
             self.taken = queued;
         }
     }
 
-    fn pass_events(&mut self) {
+    /// Passes events on. Returns true if the engine has got another message, and so has further events.
+    fn pass_events(&mut self) -> bool {
+        let mut has_more = false;
         for event in self.hub.take_events() {
             let event = match event {
                 hub::Event::Engine(event) => event,
@@ -338,18 +405,32 @@ impl Member {
                 }
                 hub::Event::LinkDown { .. } => continue,
             };
-            match event {
-                // The semaphore counts the room in the queue.
-                Event::Room | Event::Refused(_) => {}
-                Event::Left => self.has_left = true,
-                event => {
-                    if let Event::View(view) = &event {
-                        self.view.send_replace(Some(Arc::clone(view)));
+            let payload_bytes = match E::about(&event) {
+                About::Room => {
+                    if let Some(message) = self.waiting.take() {
+                        has_more = true;
+                        self.hand_in(message);
+                        if !self.leaving.is_empty() {
+                            self.leave_after_messages();
+                        }
                     }
-                    self.outlet.push(event);
+                    continue;
                 }
-            }
+                About::Refused => continue,
+                About::Left => {
+                    self.has_left = true;
+                    continue;
+                }
+                About::View(view) => {
+                    self.view.send_replace(Some(Arc::clone(view)));
+                    0
+                }
+                About::Delivered(bytes) => bytes,
+                About::Other => 0,
+            };
+            self.outlet.push(event, payload_bytes);
         }
+        has_more
     }
 
     /// Notes why a seed cannot be reached. The log has it again only if the reason changes.

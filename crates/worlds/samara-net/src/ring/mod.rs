@@ -58,11 +58,13 @@
 
 mod auth;
 mod buffers;
+mod engine;
 mod events;
 mod framed;
 mod group;
 mod options;
 mod refusals;
+mod site;
 mod wire;
 
 /// The parsers that the fuzz targets call.
@@ -78,11 +80,15 @@ pub mod fuzzing {
 }
 
 pub use auth::{Authentication, Certificates, Frames, Secret, ShortSecret};
+pub use engine::FederationStatus;
 pub use events::Events;
 pub use group::{Group, Status};
 pub use options::Options;
 pub use refusals::Refusal;
-pub use samara_ring::{BroadcastError, Config, Event, Member, Payload, Preset, View, ViewId};
+pub use samara_ring::{
+    BroadcastError, Config, Event, FederationEvent, FederationMetrics, Member, Payload, Preset, View, ViewId,
+};
+pub use site::Site;
 
 pub use crate::identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use crate::status::{Closed, Counters, Gone, OptionError, StartError};

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use samara_engine::settings::{Ranges, above};
 use samara_ring::wire::Limits;
-use samara_ring::{Config, Order, Ring};
+use samara_ring::{Config, Federation, FederationConfig, Order, Ring};
 use sha2::{Digest, Sha256};
 
 use super::auth::{Authentication, Certificates, Frames, Secret};
 use super::framed::{LinkOptions, identity_of, is_loopback};
+use super::site::Site;
 use crate::status::{OptionError, check};
 
 /// The options that a member outside of loopback needs.
@@ -27,7 +28,10 @@ samara_engine::ranges! {
         /// The address at which others dial this member, which is also its name. By default the address
         /// that it listens on.
         pub advertise: Option<SocketAddr>,
+        /// Members to join; in a federation, of the own site.
         pub seeds: Vec<SocketAddr>,
+        /// The member's site in a federation, for [`Group::join_site`](super::Group::join_site).
+        pub site: Option<Site>,
         /// How members know each other. The default is for loopback addresses only.
         pub authentication: Authentication,
         /// With a time, the member founds no group: [`Group::join`](super::Group::join) fails if no
@@ -76,6 +80,7 @@ impl Options {
             listen,
             advertise: None,
             seeds: Vec::new(),
+            site: None,
             authentication: Authentication::default(),
             require_seed: None,
             config: Config::default(),
@@ -93,6 +98,13 @@ impl Options {
     #[must_use]
     pub fn with_seeds(mut self, seeds: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// Makes the member one of a site in a federation. Its group is that of all sites.
+    #[must_use]
+    pub fn with_site(mut self, site: Site) -> Self {
+        self.site = Some(site);
         self
     }
 
@@ -125,10 +137,45 @@ impl Options {
             Order::Fifo => "fifo",
             Order::Total => "total",
         };
+        let site = self.site.as_ref().map_or_else(String::new, |site| format!(", {}", site.terms()));
         format!(
             "{order} order, shape {shape}, chunks of {chunk_bytes} B, batches of {batch_bytes} B, \
-             messages of up to {message_bytes_max} B, up to {members_max} members"
+             messages of up to {message_bytes_max} B, up to {members_max} members{site}"
         )
+    }
+
+    /// Returns the configuration of a member of a federation.
+    ///
+    /// # Errors
+    /// There is no site, or it cannot be part of a federation.
+    pub(super) fn federation_config(&self) -> Result<FederationConfig, OptionError> {
+        let expected = "the site of the member: call `with_site`";
+        let site = self.site.as_ref().ok_or_else(|| OptionError {
+            field: "site".into(),
+            found: "none".to_owned(),
+            expected: expected.into(),
+        })?;
+        site.check()?;
+        let fifo = self.config.order == Order::Fifo;
+        check(fifo, "config.order", self.config.order, "Fifo: a federation orders by sender, not totally")?;
+        let local = self.engine_config();
+        // All links have the same limits.
+        let bridge = Config {
+            group: local.group,
+            chunk_bytes: local.chunk_bytes,
+            batch_bytes: local.batch_bytes,
+            message_bytes_max: local.message_bytes_max,
+            ..FederationConfig::bridge_default()
+        };
+        let contacts = |contacts: &[SocketAddr]| contacts.iter().map(|at| identity_of(*at)).collect();
+        let others = site.others().map(|(other, at)| (other, contacts(at))).collect();
+        Ok(FederationConfig { local, bridge, ..FederationConfig::new(site.number(), others) })
+    }
+
+    /// Returns the members that this one dials by its options: seeds, and contacts of other sites.
+    pub(super) fn dialled(&self) -> impl Iterator<Item = SocketAddr> {
+        let contacts = self.site.iter().flat_map(Site::others).flat_map(|(_, contacts)| contacts);
+        self.seeds.iter().chain(contacts).copied()
     }
 
     pub(super) fn engine_config(&self) -> Config {
@@ -162,16 +209,15 @@ impl Options {
     fn check_authentication(&self, own: SocketAddr) -> Result<(), OptionError> {
         match &self.authentication {
             Authentication::Loopback => {
-                let all = [self.listen, own].into_iter().chain(self.seeds.iter().copied());
-                all.into_iter().try_for_each(|address| {
+                let mut all = [self.listen, own].into_iter().chain(self.dialled());
+                all.try_for_each(|address| {
                     let is_local = is_loopback(address.ip());
                     check(is_local, "authentication", format!("none for {address}"), AUTHENTICATION)
                 })
             }
             Authentication::Certificates(Certificates { identity, members }) => {
-                let mut seeds = self.seeds.iter();
                 let known = "the addresses of members, each with the fingerprint of its certificate";
-                let all = seeds.all(|seed| members.contains_key(seed));
+                let all = self.dialled().all(|seed| members.contains_key(&seed));
                 check(all && !members.is_empty(), "authentication.members", members, known)?;
                 let expected = members.get(&own).copied().unwrap_or(identity.fingerprint());
                 let is_own = expected == identity.fingerprint();
@@ -204,6 +250,9 @@ impl Options {
         let idle = self.idle_timeout;
         let beats = 2 * self.config.detection.heartbeat;
         check(idle > beats, "idle_timeout", idle, "more than two heartbeats")?;
-        Ring::new(self.engine_config(), identity_of(address)).map(drop)
+        match self.site {
+            None => Ring::new(self.engine_config(), identity_of(address)).map(drop),
+            Some(_) => Federation::new(self.federation_config()?, identity_of(address)).map(drop),
+        }
     }
 }

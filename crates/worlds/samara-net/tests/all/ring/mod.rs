@@ -3,6 +3,7 @@
 mod attacker;
 mod authentication;
 mod common;
+mod federation;
 mod hostile;
 mod members;
 mod streams;
