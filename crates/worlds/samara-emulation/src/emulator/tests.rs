@@ -395,13 +395,16 @@ fn networks() -> impl Strategy<Value = EmulationConfig> {
 
 const MIN: u64 = 100_000;
 
-type Gateways = Vec<[GateStats; 2]>;
+#[derive(Debug, PartialEq)]
+struct Ran {
+    /// Deliveries in order, with their times.
+    heard: Vec<(u64, Packet<u64>)>,
+    counters: Vec<HostCounters>,
+    gateways: Vec<[GateStats; 2]>,
+}
 
-/// Returns all deliveries of a run, which polls at every packet and at the end.
-fn run(
-    config: &EmulationConfig,
-    traffic: &Traffic,
-) -> (Vec<(u64, Packet<u64>)>, Vec<HostCounters>, Gateways) {
+/// Runs a network, and polls at every packet and at the end.
+fn run(config: &EmulationConfig, traffic: &Traffic) -> Ran {
     let mut emulator = Emulator::new(config).unwrap();
     let (mut now, mut heard) = (0, Vec::new());
     for (id, (gap, from, to, flow, bytes)) in traffic.iter().enumerate() {
@@ -419,13 +422,14 @@ fn run(
         }
     }
     assert_eq!(emulator.hosts.iter().map(|host| host.uplink.flows()).sum::<usize>(), 0);
-    (heard, emulator.counters().copied().collect(), emulator.gateways().collect())
+    let (counters, gateways) = (emulator.counters().copied().collect(), emulator.gateways().collect());
+    Ran { heard, counters, gateways }
 }
 
 proptest! {
     #[test]
     fn every_lost_packet_is_counted(config in networks(), traffic in traffic()) {
-        let (heard, counters, gateways) = run(&config, &traffic);
+        let Ran { heard, counters, gateways } = run(&config, &traffic);
         let mut sent = Count::default();
         let mut ended = Count::default();
         for host in &counters {
@@ -446,7 +450,7 @@ proptest! {
 
     #[test]
     fn flows_stay_in_order_and_rates_are_kept(config in networks(), traffic in traffic()) {
-        let (heard, ..) = run(&config, &traffic);
+        let Ran { heard, .. } = run(&config, &traffic);
         prop_assert!(heard.is_sorted_by_key(|(due, _)| *due));
         let mut last: HashMap<(u32, u32, u64), u64> = HashMap::new();
         let mut received: HashMap<u32, (u64, u64)> = HashMap::new();

@@ -23,6 +23,9 @@ struct Member {
     taking: JoinHandle<Delivered>,
 }
 
+/// Changes the options of a member.
+type Change = fn(Options) -> Options;
+
 /// Messages by site and sender, in order of delivery.
 type Delivered = BTreeMap<(u16, SocketAddr), Vec<Vec<u8>>>;
 
@@ -230,7 +233,7 @@ async fn members_of_other_federations_and_of_plain_groups_are_refused() {
     let own = sites(2, 1).remove(0).remove(0);
     let (group, mut events) = join(own.clone()).await;
     let _draining = tokio::spawn(async move { while events.next().await.is_some() {} });
-    let stranger = |change: fn(Options) -> Options| {
+    let stranger = |change: Change| {
         let options = Options { listen: addresses(1)[0], ..own.clone() };
         change(options).with_seeds([group.address()]).require_seed(Duration::from_secs(3))
     };
@@ -245,7 +248,7 @@ async fn members_of_other_federations_and_of_plain_groups_are_refused() {
 #[tokio::test]
 async fn options_that_cannot_be_those_of_a_federation_are_named() {
     let site = || Site::new("Paris").with_other("London", []);
-    let cases: [(&str, fn(Options) -> Options); 5] = [
+    let cases: [(&str, Change); 5] = [
         ("site: found none, expected the site of the member", |options| Options { site: None, ..options }),
         ("site: found 1 sites, expected 2 to 256 sites", |options| options.with_site(Site::new("Paris"))),
         ("a name for each site", |options| options.with_site(Site::new("Paris").with_other("", []))),
