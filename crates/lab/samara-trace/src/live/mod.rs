@@ -11,6 +11,10 @@
 //! {"v":1,"seq":1,"at_ns":210000000,"event":"round","round":7,"state":"realtime","team":0}
 //! ```
 //!
+//! A [`Feed`] has the same lines in memory, for readers on other machines: a node answers each
+//! request with the lines that are new to the reader, and with its counts of that moment. A
+//! [`FeedReader`] reads the answers.
+//!
 //! # Rules for sources
 //! - `at_ns` is on the clock that `started` names, and never goes back. On a **wall** clock it is
 //!   Unix time, on a **virtual** one the time since the start of a simulation. Times of two virtual
@@ -34,12 +38,14 @@
 //! because the sum of differences does not depend on the pairing. Clients recognise their own
 //! payloads, and report `latencies` slot by slot.
 
+mod feed;
 mod latencies;
 mod reader;
 mod writer;
 
 use serde::{Deserialize, Serialize};
 
+pub use feed::{FEED_BYTES_MAX, Feed, FeedError, FeedReader, Head};
 pub use latencies::Latencies;
 pub use reader::{LINE_BYTES_MAX, LiveReader, ReadCounts, Said, open_regular};
 pub use writer::LiveWriter;

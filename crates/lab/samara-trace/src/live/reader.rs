@@ -73,12 +73,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub struct LiveReader {
     path: PathBuf,
     file: Option<Open>,
-    /// The start of an incomplete line.
-    rest: Vec<u8>,
-    /// The current line is too long, and is skipped up to its end.
-    is_skipping: bool,
-    next_seq: Option<u64>,
-    counts: ReadCounts,
+    lines: Lines,
 }
 
 #[derive(Debug)]
@@ -90,18 +85,11 @@ struct Open {
 
 impl LiveReader {
     pub fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            file: None,
-            rest: Vec::new(),
-            is_skipping: false,
-            next_seq: None,
-            counts: ReadCounts::default(),
-        }
+        Self { path: path.to_owned(), file: None, lines: Lines::default() }
     }
 
     pub fn counts(&self) -> ReadCounts {
-        self.counts
+        self.lines.counts
     }
 
     /// Passes added lines to `take`, reading at most `bytes_max` bytes. Returns true if there may
@@ -122,7 +110,7 @@ impl LiveReader {
             open.offset += read as u64;
             left -= read;
             if read > 0 {
-                self.split(&buffer[..read], &mut take);
+                self.lines.split(&buffer[..read], &mut |line| take(Said::Line(line)));
                 continue;
             }
             if !self.is_replaced()? {
@@ -160,17 +148,35 @@ impl LiveReader {
 
     fn start_anew(&mut self, take: &mut impl FnMut(Said)) {
         self.file = None;
-        // An incomplete line that will not be completed any more.
+        self.lines.end();
+        self.lines.counts.replaced += 1;
+        take(Said::Replaced);
+    }
+}
+
+/// Splits bytes into lines, and reads and counts them.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// The start of an incomplete line.
+    rest: Vec<u8>,
+    /// The current line is too long, and is skipped up to its end.
+    is_skipping: bool,
+    /// The number of the next line, once one has been read.
+    pub(super) next_seq: Option<u64>,
+    pub(super) counts: ReadCounts,
+}
+
+impl Lines {
+    /// Ends the bytes: an incomplete line will not be completed any more.
+    pub(super) fn end(&mut self) {
         if !self.rest.is_empty() && !self.is_skipping {
             self.counts.garbage += 1;
         }
         self.rest.clear();
         self.is_skipping = false;
-        self.counts.replaced += 1;
-        take(Said::Replaced);
     }
 
-    fn split(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Said)) {
+    pub(super) fn split(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Line)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, after) = (&bytes[..end], &bytes[end + 1..]);
             bytes = after;
@@ -197,7 +203,7 @@ impl LiveReader {
         }
     }
 
-    fn line(&mut self, line: &[u8], take: &mut impl FnMut(Said)) {
+    fn line(&mut self, line: &[u8], take: &mut impl FnMut(Line)) {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
@@ -225,7 +231,7 @@ impl LiveReader {
         }
         self.counts.lines += 1;
         self.counts.unknown_fields += unknown_fields(text, &line);
-        take(Said::Line(line));
+        take(line);
     }
 
     fn note_gap(&mut self, line: &Line) {
@@ -267,8 +273,8 @@ fn missing_fields(all: &Value, known: &Value) -> u64 {
 
 /// The only field that lines of all versions have.
 #[derive(serde::Deserialize)]
-struct Versioned {
-    v: u32,
+pub(super) struct Versioned {
+    pub(super) v: u32,
 }
 
 /// The identity of a file, independent of its path.

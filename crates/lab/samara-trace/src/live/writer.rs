@@ -15,7 +15,7 @@ const QUEUE_DEFAULT: usize = 1 << 14;
 /// Maximum size of a file in bytes. Then it is renamed to `NAME.jsonl.old`, and a new one is
 /// started.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Maximum number of teams that are repeated at the start of a new file.
+/// Maximum number of teams that are repeated.
 const TEAMS_MAX: usize = 256;
 
 /// Writes the live file of a source. Dropping it waits until all lines are written;
@@ -83,8 +83,7 @@ struct Target {
     out: BufWriter<File>,
     bytes: u64,
     bytes_max: u64,
-    started: Option<Line>,
-    teams: BTreeMap<u64, Line>,
+    valid: Valid,
     /// Number of dropped lines that were reported.
     dropped: u64,
 }
@@ -92,7 +91,7 @@ struct Target {
 impl Target {
     fn create(path: PathBuf, bytes_max: u64) -> io::Result<Self> {
         let out = BufWriter::new(new_file(&path)?);
-        Ok(Self { path, out, bytes: 0, bytes_max, started: None, teams: BTreeMap::new(), dropped: 0 })
+        Ok(Self { path, out, bytes: 0, bytes_max, valid: Valid::default(), dropped: 0 })
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
@@ -100,6 +99,41 @@ impl Target {
             self.rotate(line)?;
         }
         self.put(line)?;
+        self.valid.note(line);
+        Ok(())
+    }
+
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        let text = written(line)?;
+        self.bytes += text.len() as u64;
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Starts a new file with the lines that are still valid, at the time of the line that follows.
+    /// Readers that have the old file open can read it to its end.
+    fn rotate(&mut self, before: &Line) -> io::Result<()> {
+        self.out.flush()?;
+        fs::rename(&self.path, self.path.with_extension("jsonl.old"))?;
+        (self.out, self.bytes) = (BufWriter::new(new_file(&self.path)?), 0);
+        let still = self.valid.lines(before.seq, before.at_ns);
+        still.iter().try_for_each(|line| self.put(line))
+    }
+}
+
+/// Returns a line as text, with its end.
+pub(super) fn written(line: &Line) -> serde_json::Result<String> {
+    Ok(serde_json::to_string(line)? + "\n")
+}
+
+/// The lines of a source that stay valid when its earlier lines are gone.
+#[derive(Debug, Default)]
+pub(super) struct Valid {
+    started: Option<Line>,
+    teams: BTreeMap<u64, Line>,
+}
+
+impl Valid {
+    pub(super) fn note(&mut self, line: &Line) {
         match &line.event {
             Event::Started { .. } => self.started = Some(line.clone()),
             Event::Team { team, .. } => {
@@ -110,26 +144,12 @@ impl Target {
             }
             _ => {}
         }
-        Ok(())
     }
 
-    fn put(&mut self, line: &Line) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(line)?;
-        bytes.push(b'\n');
-        self.bytes += bytes.len() as u64;
-        self.out.write_all(&bytes)
-    }
-
-    /// Starts a new file with the lines that are still valid, at the time of the line that follows.
-    /// Readers that have the old file open can read it to its end.
-    fn rotate(&mut self, before: &Line) -> io::Result<()> {
-        self.out.flush()?;
-        fs::rename(&self.path, self.path.with_extension("jsonl.old"))?;
-        (self.out, self.bytes) = (BufWriter::new(new_file(&self.path)?), 0);
+    /// Returns the lines before the one with this number and time.
+    pub(super) fn lines(&self, seq: u64, at_ns: u64) -> Vec<Line> {
         let still = self.started.iter().chain(self.teams.values());
-        let still: Vec<Line> =
-            still.map(|line| Line { seq: before.seq, at_ns: before.at_ns, ..line.clone() }).collect();
-        still.iter().try_for_each(|line| self.put(line))
+        still.map(|line| Line { seq, at_ns, ..line.clone() }).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests that readers get all lines of live files, whatever happens to the files meanwhile.
 
+mod feed;
 mod following;
 mod form;
 mod properties;
