@@ -11,6 +11,7 @@ pub mod config;
 mod control;
 mod group;
 mod identity;
+mod live;
 mod metrics;
 mod mix;
 pub mod model;

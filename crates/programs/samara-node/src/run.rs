@@ -21,7 +21,8 @@ use crate::config::{Checked, CheckedGroup, Log, LogFormat, NodeConfig, Server};
 use crate::control::{self, Api, Token};
 use crate::group::Group;
 use crate::identity::{self, Key};
-use crate::mix::Mix;
+use crate::live::Live;
+use crate::mix::{Met, Mix};
 use crate::model::{Ready, Stopped};
 use crate::node::{Node, Tracer};
 use crate::part::{Stopping, requests};
@@ -91,6 +92,7 @@ impl Running {
             pool: pool.clone(),
             group: group.clone(),
             mix: mix.clone(),
+            live: mix.as_ref().map_or_else(|| Live::start(None, "node", Met::default()), Mix::live),
             topic_bytes: config.options.limits_with(&config.engine).topic_bytes,
             allow_remote: false,
             token: None,

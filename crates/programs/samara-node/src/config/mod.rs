@@ -56,7 +56,7 @@ samara_engine::ranges! {
         pub mix: Option<Mix>,
         /// The control API. Without this section there is none.
         pub control: Option<Server>,
-        /// A separate server for `/metrics`, which is also part of the control API.
+        /// A separate server for `/metrics` and `/live`, which are also part of the control API.
         pub metrics: Option<Server>,
         /// The trace. Without this section the node writes none.
         #[range(..)]

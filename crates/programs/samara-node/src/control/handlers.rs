@@ -1,6 +1,7 @@
 //! The handlers of the control API, one function for each request.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri, header};
@@ -17,6 +18,7 @@ use super::requests::{Batch, Commit, Dial, KEYS_MAX, MessageSpec, Nothing, Topic
 use super::{Api, Failure, Json};
 use crate::config::{address, check_topic};
 use crate::group::Group;
+use crate::live;
 use crate::metrics::{self, Scrape, Usage};
 use crate::mix::Mix;
 use crate::model::{
@@ -39,6 +41,16 @@ impl Api {
         request: impl FnOnce(&mut Node) -> R + Send + 'static,
     ) -> Result<R, Failure> {
         Ok(part::ask(&self.node, request).await?)
+    }
+
+    /// Returns the counters of all parts of the node at this moment.
+    async fn scrape(&self) -> Result<Scrape, Failure> {
+        let node = self.ask(Node::snapshot).await?;
+        let pool = OptionFuture::from(self.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
+        let group = OptionFuture::from(self.group.as_ref().map(Group::snapshot)).await.transpose()?;
+        let mix = OptionFuture::from(self.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
+        let (servers, feed) = (Arc::clone(&self.counts), self.live.state());
+        Ok(Scrape { node, pool, group, mix, servers, feed, usage: Usage::now() })
     }
 
     async fn join(&self, TopicName { topic }: TopicName, joins: bool) -> Answered<Value> {
@@ -125,14 +137,17 @@ pub(super) async fn stop(State(api): State<Api>, Body(Nothing {}): Body<Nothing>
 }
 
 pub(super) async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Failure> {
-    let node = api.ask(Node::snapshot).await?;
-    let pool = OptionFuture::from(api.pool.as_ref().map(Pool::snapshot)).await.transpose()?;
-    let group = OptionFuture::from(api.group.as_ref().map(Group::snapshot)).await.transpose()?;
-    let mix = OptionFuture::from(api.mix.as_ref().map(Mix::snapshot)).await.transpose()?;
-    let text = Scrape { node, pool, group, mix, servers: api.counts, usage: Usage::now() }.text();
+    let text = api.scrape().await?.text();
     let text =
         text.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+}
+
+/// Answers with the events from a number on, and the counts of this moment, as lines of JSON.
+pub(super) async fn live(State(api): State<Api>, Number(from): Number) -> Result<impl IntoResponse, Failure> {
+    let peers = api.ask(Node::status).await?.peers;
+    let scrape = api.scrape().await?;
+    Ok(([(header::CONTENT_TYPE, live::CONTENT_TYPE)], api.live.answer(from, &peers, &scrape)))
 }
 
 pub(super) fn not_found(uri: &Uri, known: impl Iterator<Item = &'static str>) -> Failure {

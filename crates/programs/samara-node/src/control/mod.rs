@@ -27,6 +27,7 @@ pub(crate) use server::Counts;
 pub(crate) use token::Token;
 
 use crate::group::Group;
+use crate::live::Live;
 use crate::mix::Mix;
 use crate::node::Node;
 use crate::part::{Refusal, Request};
@@ -39,6 +40,8 @@ pub(crate) struct Api {
     pub(crate) group: Option<Group>,
     /// The node of a mix pool, or its scheduler, if there is one.
     pub(crate) mix: Option<Mix>,
+    /// The live lines of the node.
+    pub(crate) live: Live,
     /// Maximum bytes of a topic's name.
     pub(crate) topic_bytes: usize,
     /// Whether other machines can reach the server.
@@ -75,11 +78,13 @@ const CONTROL: &[Route] = &[
     ("/v1/mix", || get(handlers::mix_status)),
     ("/v1/mix/events/{from}", || get(handlers::mix_events)),
     ("/v1/stop", || post(handlers::stop)),
+    ("/live/{from}", || get(handlers::live)),
     ("/metrics", || get(handlers::metrics)),
 ];
 
 /// The paths of the separate server for metrics.
-const METRICS: &[Route] = &[("/metrics", || get(handlers::metrics))];
+const METRICS: &[Route] =
+    &[("/live/{from}", || get(handlers::live)), ("/metrics", || get(handlers::metrics))];
 
 /// Serves the control API, with `/metrics`, until the task is dropped.
 pub(crate) async fn serve_control(listener: TcpListener, api: Api) {

@@ -17,8 +17,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use samara_engine::{Counted, prometheus};
+use samara_engine::{Counted, Gauge, Kind, Number, prometheus};
 use samara_net::mix::Status as MixSnapshot;
+use samara_trace::live::Event;
 
 use crate::control::Counts;
 pub(crate) use group::GroupSnapshot;
@@ -41,10 +42,38 @@ pub(crate) struct Scrape {
     pub(crate) group: Option<GroupSnapshot>,
     pub(crate) mix: Option<MixSnapshot>,
     pub(crate) servers: Arc<Counts>,
+    pub(crate) feed: FeedState,
     pub(crate) usage: Usage,
 }
 
+samara_engine::counters! {
+    /// The events of `/live/N`.
+    pub(crate) struct FeedState {
+        /// Bytes of the events that the node keeps for `/live/N`.
+        pub(crate) kept_bytes: Gauge,
+        /// Events that left the memory of `/live/N` for newer ones.
+        pub(crate) events_forgotten: u64,
+    }
+}
+
 impl Scrape {
+    fn add(&self, table: &mut impl Table) {
+        node::add(Some(&self.node), table);
+        table.add("", Some(&self.servers.refused()));
+        table.add("live_", Some(&self.feed));
+        pool::add(self.pool.as_ref(), table);
+        group::add(self.group.as_ref(), table);
+        mix::add(self.mix.as_ref(), table);
+        table.add("", Some(&self.usage));
+    }
+
+    /// Returns the counts of errors by cause, as live lines have them.
+    pub(crate) fn errors(&self) -> Vec<Event> {
+        let mut causes = Causes(Vec::new());
+        self.add(&mut causes);
+        causes.0
+    }
+
     pub(crate) fn text(self) -> Result<String, Error> {
         let mut registry = Registry::with_prefix("samara");
         registry.register_collector(Box::new(self));
@@ -57,12 +86,7 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut text = Text { encoder, result: Ok(()) };
-        node::add(Some(&self.node), &mut text);
-        text.add("", Some(&self.servers.refused()));
-        pool::add(self.pool.as_ref(), &mut text);
-        group::add(self.group.as_ref(), &mut text);
-        mix::add(self.mix.as_ref(), &mut text);
-        text.add("", Some(&self.usage));
+        self.add(&mut text);
         text.result
     }
 }
@@ -71,6 +95,42 @@ impl Collector for Scrape {
 struct Text<'a> {
     encoder: DescriptorEncoder<'a>,
     result: Result<(), Error>,
+}
+
+/// The counts of errors by cause, without those that count nothing.
+struct Causes(Vec<Event>);
+
+/// The label of counters of errors.
+const CAUSE: &str = "cause";
+
+/// Returns the counts of errors of the mix, as live lines have them.
+pub(crate) fn mix_errors(mix: &MixSnapshot) -> Vec<Event> {
+    let mut causes = Causes(Vec::new());
+    mix::add(Some(mix), &mut causes);
+    causes.0
+}
+
+impl Table for Causes {
+    fn add<C: Counted>(&mut self, prefix: &str, counted: Option<&C>) {
+        let Some(counted) = counted else { return };
+        for (counter, rows) in C::declared().iter().zip(counted.rows()) {
+            if counter.label != Some(CAUSE) || counter.kind != Kind::Counter || counter.unit().1.is_some() {
+                continue;
+            }
+            let of = format!("{prefix}{}", counter.name);
+            self.0.extend(rows.into_iter().filter_map(|row| match row {
+                (Some(cause), Number::Count(total)) => {
+                    Some(Event::Errors { cause: format!("{of}: {cause}"), total })
+                }
+                _ => None,
+            }));
+            // One that counts nothing says that errors are counted.
+            let mut is_first = true;
+            self.0.retain(|event| {
+                std::mem::take(&mut is_first) || !matches!(event, Event::Errors { total: 0, .. })
+            });
+        }
+    }
 }
 
 impl Table for Text<'_> {
@@ -86,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write as _;
 
-    use samara_engine::{Counter, Kind};
+    use samara_engine::Counter;
 
     use super::*;
 
@@ -136,6 +196,8 @@ mod tests {
         docs.add::<samara_libp2p::Sizes>("swarm_", None);
         docs.begin("The control API and the server for metrics:");
         docs.add("", Some(&Counts::default().refused()));
+        docs.begin("The events of [`/live/N`](#live-lines):");
+        docs.add::<FeedState>("live_", None);
         docs.begin("The process of the node; values that the system does not report are missing:");
         docs.add::<Usage>("", None);
         docs.begin("With `[pool]`, under the names of celestia-core where it has one:");

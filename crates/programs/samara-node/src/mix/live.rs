@@ -1,4 +1,4 @@
-//! The live file of a node or of the scheduler, which dashboards read.
+//! The live lines of a node or of the scheduler, which dashboards read: in memory, and in a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,34 +7,42 @@ use std::path::Path;
 use samara_mix::{Event, Half, Mark, RoundState};
 use samara_net::mix::{Happened, LinkStatus, Status, What};
 use samara_trace::live::{self, Clock, Edge, Event as Line, LiveWriter, Outcome, Step};
-
 use samara_trace::{unix_ns, unix_ns_of};
+
+use crate::live::Live;
+use crate::metrics::mix_errors;
 
 /// Returns the name of a node or the scheduler in live files.
 pub(super) fn name(number: u32, nodes: usize) -> String {
     if number as usize == nodes { "scheduler".to_owned() } else { format!("node-{number}") }
 }
 
-pub(super) struct Live {
-    writer: LiveWriter,
+/// The lines of a node.
+pub(super) struct Lines {
+    live: Live,
+    file: Option<File>,
     nodes: usize,
     /// Teams of unfinished rounds.
     teams: BTreeMap<u64, u64>,
-    /// Nodes to which this one has had a link.
-    met: BTreeSet<u32>,
+}
+
+/// The live file.
+pub(super) struct File {
+    writer: LiveWriter,
+    met: Met,
     last_ns: u64,
 }
 
-impl Live {
+impl File {
     pub(super) fn create(directory: &Path, name: &str, role: &str, nodes: usize) -> io::Result<Self> {
         let writer = LiveWriter::create(directory, name)?;
-        let mut live = Self { writer, nodes, teams: BTreeMap::new(), met: BTreeSet::new(), last_ns: 0 };
+        let mut file = Self { writer, met: Met::new(nodes), last_ns: 0 };
         let started = unix_ns();
-        live.say(
+        file.say(
             started,
             Line::Started { role: role.to_owned(), clock: Clock::Wall, started_unix_ns: started, run: None },
         );
-        Ok(live)
+        Ok(file)
     }
 
     /// Writes a line. Times never go back, even if the machine's clock does.
@@ -42,6 +50,30 @@ impl Live {
         self.last_ns = self.last_ns.max(at_ns);
         // The writer counts the lines for which it has no room, and reports them.
         self.writer.say(self.last_ns, line);
+    }
+
+    /// Writes the current counts, a few times a second.
+    pub(super) fn look(&mut self, status: &Status) {
+        let now = unix_ns();
+        let counts = self.met.counts(status).into_iter().chain(mix_errors(status));
+        counts.for_each(|line| self.say(now, line));
+    }
+}
+
+impl Lines {
+    pub(super) fn new(live: Live, file: Option<File>, nodes: usize) -> Self {
+        Self { live, file, nodes, teams: BTreeMap::new() }
+    }
+
+    fn say(&mut self, at_ns: u64, line: Line) {
+        if let Some(file) = &mut self.file {
+            file.say(at_ns, line.clone());
+        }
+        self.live.push(at_ns, line);
+    }
+
+    pub(super) fn file(&mut self) -> Option<&mut File> {
+        self.file.as_mut()
     }
 
     fn names(&self, nodes: &[u32]) -> Vec<String> {
@@ -115,31 +147,42 @@ impl Live {
         self.say(at, Line::Round { round, state, team, slots: None, cause: None });
     }
 
-    /// Writes the current counts, a few times a second.
-    pub(super) fn look(&mut self, status: &Status) {
-        let now = unix_ns();
-        for line in links(&mut self.met, &status.links, self.nodes) {
-            self.say(now, line);
-        }
-        let jobs = Line::Queue { queue: "jobs".to_owned(), entries: status.jobs_out as u64, bytes: None };
-        self.say(now, jobs);
-        if let Some(gateway) = &status.gateway {
-            let entries = gateway.counters.payloads_gathered as u64;
-            self.say(now, Line::Queue { queue: "payloads".to_owned(), entries, bytes: None });
-            let total = gateway.counters.payloads_taken;
-            self.say(now, Line::Throughput { of: "payloads".to_owned(), total, bytes: None });
-        }
-        for (cause, total) in &status.transport.links_closed {
-            self.say(now, Line::Errors { cause: format!("link_{cause}"), total: *total });
-        }
-    }
-
-    pub(super) fn finish(mut self) {
-        self.say(unix_ns(), Line::Finished { outcome: Outcome::Ok, message: None });
-        let (_, written) = self.writer.finish();
+    /// Ends the file. The lines in memory stay.
+    pub(super) fn finish(&mut self) {
+        let finished = Line::Finished { outcome: Outcome::Ok, message: None };
+        self.say(unix_ns(), finished);
+        let Some(file) = self.file.take() else { return };
+        let (_, written) = file.writer.finish();
         if let Err(error) = written {
             tracing::warn!(%error, "the live file is incomplete");
         }
+    }
+}
+
+/// The nodes to which this one has had a link.
+#[derive(Debug, Default)]
+pub(crate) struct Met {
+    /// The number of nodes of the pool.
+    nodes: usize,
+    met: BTreeSet<u32>,
+}
+
+impl Met {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { nodes, met: BTreeSet::new() }
+    }
+
+    /// Returns the counts of this moment, without errors.
+    pub(crate) fn counts(&mut self, status: &Status) -> Vec<Line> {
+        let mut counts = links(&mut self.met, &status.links, self.nodes);
+        counts.push(Line::Queue { queue: "jobs".to_owned(), entries: status.jobs_out as u64, bytes: None });
+        if let Some(gateway) = &status.gateway {
+            let entries = gateway.counters.payloads_gathered as u64;
+            counts.push(Line::Queue { queue: "payloads".to_owned(), entries, bytes: None });
+            let total = gateway.counters.payloads_taken;
+            counts.push(Line::Throughput { of: "payloads".to_owned(), total, bytes: None });
+        }
+        counts
     }
 }
 

@@ -12,8 +12,11 @@ use tokio::sync::mpsc;
 use crate::config::{self, Role};
 use crate::model::{MixEvent, MixEvents, MixLink, MixReady, MixStatus, MixStopped, MixWhat};
 use crate::part::{Record, Refusal, Request, ask, requests};
-use live::Live;
 use samara_trace::unix_ns_of;
+
+use crate::live::Live;
+pub(crate) use live::Met;
+use live::{File, Lines};
 
 /// Interval between the counts in the live file.
 const LIVE_EVERY: Duration = Duration::from_millis(250);
@@ -25,6 +28,7 @@ const ANSWER_MAX: usize = 20_000;
 pub(crate) struct Mix {
     member: Member,
     ready: MixReady,
+    live: Live,
     requests: mpsc::Sender<Request<Task>>,
 }
 
@@ -46,23 +50,26 @@ impl Mix {
             address: member.address(),
             gateway: member.gateway(),
         };
-        let live = match &mix.live {
-            None => None,
-            Some(directory) => {
-                let name = mix.name.clone().unwrap_or_else(|| live::name(member.number(), nodes));
-                let live = Live::create(directory, &name, role, nodes);
-                Some(live.map_err(|error| format!("mix.live: {}: {error}", directory.display()))?)
-            }
-        };
+        let name = mix.name.clone().unwrap_or_else(|| live::name(member.number(), nodes));
+        let file = mix.live.as_ref().map(|directory| {
+            let file = File::create(directory, &name, role, nodes);
+            file.map_err(|error| format!("mix.live: {}: {error}", directory.display()))
+        });
+        let live = Live::start(Some(name), role, Met::new(nodes));
+        let lines = Lines::new(live.clone(), file.transpose()?, nodes);
         let (requests, inbox) = requests();
-        let task = Task { member: member.clone(), events, requests: inbox, record: Record::new(), live };
+        let task = Task { member: member.clone(), events, requests: inbox, record: Record::new(), lines };
         tokio::spawn(task.run());
-        Ok(Self { member, ready, requests })
+        Ok(Self { member, ready, live, requests })
     }
 
     /// Returns the mix's part of the first line on standard output.
     pub(crate) fn ready(&self) -> MixReady {
         self.ready.clone()
+    }
+
+    pub(crate) fn live(&self) -> Live {
+        self.live.clone()
     }
 
     pub(crate) async fn snapshot(&self) -> Result<Status, Refusal> {
@@ -111,7 +118,7 @@ struct Task {
     events: mpsc::Receiver<Happened>,
     requests: mpsc::Receiver<Request<Task>>,
     record: Record<MixEvent>,
-    live: Option<Live>,
+    lines: Lines,
 }
 
 impl Task {
@@ -126,19 +133,17 @@ impl Task {
                     // The member has stopped. Clients can still request its events.
                     None => {
                         has_ended = true;
-                        if let Some(live) = self.live.take() {
-                            live.finish();
-                        }
+                        self.lines.finish();
                     }
                 },
                 request = self.requests.recv() => match request {
                     Some(request) => request(&mut self),
                     None => return,
                 },
-                _ = ticks.tick(), if self.live.is_some() => {
+                _ = ticks.tick(), if self.lines.file().is_some() => {
                     let status = self.member.status().await;
-                    if let (Some(live), Ok(status)) = (&mut self.live, status) {
-                        live.look(&status);
+                    if let (Some(file), Ok(status)) = (self.lines.file(), status) {
+                        file.look(&status);
                     }
                 }
             }
@@ -146,9 +151,7 @@ impl Task {
     }
 
     fn note(&mut self, happened: &Happened) {
-        if let Some(live) = &mut self.live {
-            live.note(happened);
-        }
+        self.lines.note(happened);
         log(&happened.what);
         if let Some(what) = what(&happened.what) {
             self.record.push(MixEvent { at_unix_ns: unix_ns_of(happened.at), what });

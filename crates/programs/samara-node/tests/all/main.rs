@@ -4,6 +4,7 @@ mod api;
 mod common;
 mod config;
 mod group;
+mod live;
 mod mix;
 mod pool;
 mod publishing;

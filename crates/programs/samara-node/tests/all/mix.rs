@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use samara_net::mix::{Client, ClientOptions, Contact, Ended, Group, Identity, Outcome};
+use samara_trace::live::{Event as Line, FeedReader, RoundState};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -111,6 +112,33 @@ async fn payloads_of_a_sender_come_out_and_all_nodes_report_them() {
         assert!(events.iter().any(|event| event["event"] == "worked" && event["phase"] == "decrypt"));
     }
     assert_eq!(digests[0], digests[1]);
+    // The lines for dashboards: each node names itself, and reports its part of the round.
+    for (number, name) in ["node-0", "node-1", "scheduler"].into_iter().enumerate() {
+        let (status, body) = request(nodes[number].control, "GET", "/live/0", "").await;
+        assert_eq!(status, 200);
+        let mut lines = Vec::new();
+        let head = FeedReader::default().take(body.as_bytes(), |line| lines.push(line.event)).unwrap();
+        assert_eq!(head.expect("a head").name.as_deref(), Some(name));
+        let of_round = |line: &&Line| match line {
+            Line::Phase { round: of, .. } | Line::Round { round: of, .. } | Line::Slots { round: of, .. } => {
+                *of == round.round
+            }
+            _ => false,
+        };
+        let of_round: Vec<&Line> = lines.iter().filter(of_round).collect();
+        let is_scheduler = number == 2;
+        assert_eq!(of_round.iter().any(|line| matches!(line, Line::Phase { .. })), !is_scheduler);
+        let is_complete = |line: &&&Line| matches!(line, Line::Round { state: RoundState::Completed, .. });
+        assert_eq!(of_round.iter().filter(is_complete).count(), usize::from(is_scheduler));
+        let teams = lines.iter().filter(|line| matches!(line, Line::Team { .. })).count();
+        assert_eq!(teams, usize::from(is_scheduler));
+        let links = lines.iter().filter(|line| matches!(line, Line::Link { up: true, .. })).count();
+        assert_eq!(links, 2, "{lines:?}");
+        if number == round.team[0] as usize {
+            let slots = |line: &&&Line| matches!(line, Line::Slots { slots: 8, .. });
+            assert_eq!(of_round.iter().filter(slots).count(), 2, "{of_round:?}");
+        }
+    }
     for node in nodes {
         let stopped = timeout(Duration::from_secs(20), node.running.stop()).await.unwrap().unwrap();
         assert!(stopped.mix.is_some());
