@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Maximum size of the request line and the headers in bytes.
-const HEAD_MAX: usize = 8 << 10;
+pub(crate) const HEAD_MAX: usize = 8 << 10;
 /// Maximum number of headers. Browsers send about 15.
-const HEADERS_MAX: usize = 64;
+pub(crate) const HEADERS_MAX: usize = 64;
 /// Maximum size of a body in bytes. The only body is a token.
 const BODY_MAX: usize = 4 << 10;
 /// Time in which a request must arrive.
@@ -279,9 +279,9 @@ fn refuse(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Reads or writes until a time, however slowly bytes arrive or leave.
-struct Until<'a> {
-    stream: &'a TcpStream,
-    end: Instant,
+pub(crate) struct Until<'a> {
+    pub(crate) stream: &'a TcpStream,
+    pub(crate) end: Instant,
 }
 
 impl<'a> Until<'a> {

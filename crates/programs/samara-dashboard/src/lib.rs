@@ -9,6 +9,7 @@
 //! | file | |
 //! |---|---|
 //! | `runs` | lists the runs in a directory, and follows those that pages show |
+//! | `nodes` | requests the live lines of nodes on other machines |
 //! | `state` | the state of a run |
 //! | `hub` | the view of a run and its changes, for all its pages |
 //! | `access` | access control |
@@ -23,10 +24,14 @@
 //! another client connects. A request arrives within 5 s, and a client takes a response at 64 KiB a
 //! second or faster. A page that is too slow gets the whole view instead of the changes that it
 //! missed.
+//!
+//! Of nodes on other machines: 256, each with one request at a time. An answer has 512 KiB and
+//! arrives within 5 s. A node has 512 names of links, queues, counters and errors.
 
 mod access;
 mod http;
 mod hub;
+mod nodes;
 mod places;
 mod runs;
 mod serve;
@@ -37,4 +42,5 @@ pub mod state;
 pub use http::fuzz_request;
 
 pub use access::{AccessError, TOKEN_MIN};
+pub use nodes::{NodeAddress, read_nodes};
 pub use serve::{Dashboard, ServeError};

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use samara_trace::live::{LiveReader, Said, open_regular};
+use samara_trace::unix_ns;
 use serde::Serialize;
 
 use crate::hub::Hub;
+use crate::nodes::{NodeAddress, NodeFollower};
 use crate::state::State;
 
 /// Maximum number of listed runs. The newest ones are listed.
@@ -35,10 +37,21 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of runs followed at once.
 const WATCHED_MAX: usize = 16;
 
-/// A results directory, or a directory of several.
+/// Name of the run of nodes on other machines.
+pub(crate) const NODES: &str = "nodes (live)";
+
+/// A results directory, or a directory of several, and nodes on other machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
     pub(crate) root: PathBuf,
+    nodes: Vec<NodeAddress>,
+}
+
+/// The lines of a run.
+enum Lines {
+    /// The directory of live files.
+    Files(PathBuf),
+    Nodes,
 }
 
 /// A run in the list that pages show.
@@ -51,13 +64,24 @@ pub(crate) struct RunInfo {
 }
 
 impl Runs {
-    /// Lists the runs of a directory, which need not exist yet.
-    pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+    /// Lists the runs of a directory, which need not exist yet, and that of nodes, if there are some.
+    pub(crate) fn new(root: &Path, nodes: &[NodeAddress]) -> Self {
+        Self { root: root.to_owned(), nodes: nodes.to_vec() }
     }
 
-    /// Returns all runs, the newest first.
+    /// Returns all runs: that of the nodes, and then the newest first.
     pub(crate) fn list(&self) -> Vec<RunInfo> {
+        let heard_unix_ms = unix_ns() / 1_000_000;
+        let nodes = RunInfo { name: NODES.to_owned(), heard_unix_ms, complete: false };
+        let mut runs = self.of_files();
+        if !self.nodes.is_empty() {
+            runs.retain(|run| run.name != NODES);
+            runs.insert(0, nodes);
+        }
+        runs
+    }
+
+    fn of_files(&self) -> Vec<RunInfo> {
         if let Some(run) = info(&self.root, &self.own_name()) {
             return vec![run];
         }
@@ -74,10 +98,17 @@ impl Runs {
         runs
     }
 
+    fn lines(&self, name: &str) -> Option<Lines> {
+        if name == NODES && !self.nodes.is_empty() {
+            return Some(Lines::Nodes);
+        }
+        self.live(name).map(Lines::Files)
+    }
+
     /// Returns the directory of a run's live files. Only listed names are accepted, so a request
     /// cannot name another directory.
     pub(crate) fn live(&self, name: &str) -> Option<PathBuf> {
-        let run = self.list().into_iter().find(|run| run.name == name)?;
+        let run = self.of_files().into_iter().find(|run| run.name == name)?;
         let is_root = info(&self.root, &self.own_name()).is_some();
         Some(if is_root { self.root.join(LIVE) } else { self.root.join(run.name).join(LIVE) })
     }
@@ -203,17 +234,26 @@ impl Watches {
         Arc::new(Self { runs, hubs: Mutex::default() })
     }
 
+    /// Starts following the nodes, if there are some, so that the first page knows since when one does
+    /// not answer.
+    pub(crate) fn follow_nodes(self: &Arc<Self>) -> Result<(), WatchError> {
+        match self.runs.lines(NODES) {
+            Some(Lines::Nodes) => self.started(NODES, Lines::Nodes).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the hub of a run, and starts following the run. Its first snapshot contains all lines
     /// that exist already.
     pub(crate) fn hub(self: &Arc<Self>, name: &str) -> Result<Arc<Hub>, WatchError> {
-        let live = self.runs.live(name).ok_or(WatchError::Unknown)?;
-        let hub = self.started(name, &live)?;
+        let lines = self.runs.lines(name).ok_or(WatchError::Unknown)?;
+        let hub = self.started(name, lines)?;
         if hub.is_ready_within(PATIENCE) { Ok(hub) } else { Err(WatchError::Unreadable) }
     }
 
     /// Returns the hub of a run, which may not have read its files yet. A file system that does not
     /// answer blocks the thread of this run, and no other.
-    fn started(self: &Arc<Self>, name: &str, live: &Path) -> Result<Arc<Hub>, WatchError> {
+    fn started(self: &Arc<Self>, name: &str, lines: Lines) -> Result<Arc<Hub>, WatchError> {
         let mut hubs = self.hubs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hub) = hubs.get(name) {
             return Ok(Arc::clone(hub));
@@ -222,7 +262,11 @@ impl Watches {
             return Err(WatchError::TooMany);
         }
         let hub = Arc::new(Hub::new());
-        let mut run = Watched { follower: Follower::new(live), state: State::default() };
+        let source = match lines {
+            Lines::Files(live) => Source::Files(Follower::new(&live)),
+            Lines::Nodes => Source::Nodes(NodeFollower::start(&self.runs.nodes)),
+        };
+        let mut run = Watched { source, state: State::default() };
         let (watches, weak, of_run) = (Arc::downgrade(self), Arc::downgrade(&hub), name.to_owned());
         let work = move || follow(&mut run, &weak, &watches, &of_run);
         std::thread::Builder::new().name("follow".to_owned()).spawn(work).map_err(|_| WatchError::TooMany)?;
@@ -245,21 +289,33 @@ pub(crate) enum WatchError {
 }
 
 struct Watched {
-    follower: Follower,
+    source: Source,
     state: State,
+}
+
+/// The source of the lines of a run.
+enum Source {
+    Files(Follower),
+    /// They are followed with and without a page: nodes keep their last lines only.
+    Nodes(NodeFollower),
 }
 
 impl Watched {
     fn step(&mut self, hub: &Hub) {
-        // Pages are also updated between portions of long files.
-        while self.follower.poll(&mut self.state) {
-            hub.publish(self.state.view());
+        match &mut self.source {
+            // Pages are also updated between portions of long files.
+            Source::Files(files) => {
+                while files.poll(&mut self.state) {
+                    hub.publish(self.state.view());
+                }
+            }
+            Source::Nodes(nodes) => nodes.poll(&mut self.state),
         }
         hub.publish(self.state.view());
     }
 }
 
-/// Follows a run until it has had no page for [`LINGER`].
+/// Follows a run; one of files until it has had no page for [`LINGER`].
 fn follow(run: &mut Watched, hub: &Weak<Hub>, watches: &Weak<Watches>, name: &str) {
     if let Some(hub) = hub.upgrade() {
         run.step(&hub);
@@ -269,7 +325,7 @@ fn follow(run: &mut Watched, hub: &Weak<Hub>, watches: &Weak<Watches>, name: &st
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let (Some(hub), Some(watches)) = (hub.upgrade(), watches.upgrade()) else { return };
-        if hub.has_pages() {
+        if hub.has_pages() || matches!(run.source, Source::Nodes(_)) {
             used = Instant::now();
         } else if used.elapsed() > LINGER {
             let mut hubs = watches.hubs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::access::{Access, AccessError, Given};
 use crate::http::{self, Body, Request, Response};
 use crate::hub::{Hub, Kind, Message};
+use crate::nodes::{NodeAddress, check};
 use crate::places::{Connections, Place, Refused};
 use crate::runs::{Runs, WatchError, Watches};
 
@@ -54,6 +55,8 @@ pub enum ServeError {
     /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {error}; expected a free port at an address of this machine")]
     Listen { address: SocketAddr, error: std::io::Error },
+    #[error("{0}")]
+    Nodes(String),
 }
 
 /// A server, which ends when this value is dropped.
@@ -102,19 +105,29 @@ impl Guesses {
 }
 
 impl Dashboard {
-    /// Serves pages of the runs in a results directory or in a directory of several.
-    pub fn start(directory: &Path, address: SocketAddr, token: Option<&str>) -> Result<Self, ServeError> {
+    /// Serves pages of the runs in a results directory or in a directory of several, and of nodes on
+    /// other machines, if there are some.
+    pub fn start(
+        directory: &Path,
+        nodes: &[NodeAddress],
+        address: SocketAddr,
+        token: Option<&str>,
+    ) -> Result<Self, ServeError> {
+        check(nodes).map_err(ServeError::Nodes)?;
         let access = Access::new(address, token)?;
         let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
-            watches: Watches::new(Runs::new(directory)),
+            watches: Watches::new(Runs::new(directory, nodes)),
             access,
             connections: Connections::new(),
             guesses: Guesses::default(),
             is_stopped: AtomicBool::new(false),
         });
+        let followed = shared.watches.follow_nodes();
+        followed
+            .map_err(|_| ServeError::Nodes("found no room for a thread that follows the nodes".to_owned()))?;
         let served = Arc::clone(&shared);
         let accepting = thread::Builder::new().name("dashboard".to_owned());
         let thread = accepting.spawn(move || accept(&listener, &served)).map_err(failed)?;

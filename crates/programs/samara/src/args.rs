@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use samara_dashboard::NodeAddress;
 use samara_document::keys::GridAxis;
 use samara_lab::compare::{Pair, Threshold};
 use samara_lab::explain::Mode;
@@ -402,6 +403,14 @@ pub(crate) struct DashboardOptions {
     /// you select the others. Default: results, which need not exist yet.
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+    /// A node on any machine that the page shows: the address of [metrics] or [control] of a `samara
+    /// node`; can be repeated.
+    #[arg(long = "node", value_name = "HOST:PORT")]
+    pub(crate) nodes: Vec<NodeAddress>,
+    /// A file with a line for each node: HOST:PORT, and behind it the path of a file with a token if
+    /// the node demands one.
+    #[arg(long = "nodes", value_name = "FILE")]
+    pub(crate) node_list: Option<PathBuf>,
     /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7117")]
     pub(crate) listen: std::net::SocketAddr,

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use samara_dashboard::{Dashboard, TOKEN_MIN};
+use samara_dashboard::{Dashboard, TOKEN_MIN, read_nodes};
 
 use crate::args::{DashboardOptions, OpenBrowser};
 
@@ -34,10 +34,18 @@ pub(crate) fn run(options: &DashboardOptions) -> Result<ExitCode, String> {
             format!("{TOKEN_VARIABLE}: the value is not UTF-8; expected at least {TOKEN_MIN} characters")
         })?),
     };
-    let dashboard = Dashboard::start(&directory, options.listen, token.as_deref());
+    let mut nodes = options.nodes.clone();
+    if let Some(list) = &options.node_list {
+        nodes.extend(read_nodes(list)?);
+    }
+    let dashboard = Dashboard::start(&directory, &nodes, options.listen, token.as_deref());
     let dashboard = dashboard.map_err(|error| error.to_string())?;
     let url = format!("http://{}/", dashboard.address());
-    let shown = directory.display();
+    let shown = match nodes.len() {
+        0 => directory.display().to_string(),
+        1 => format!("1 node, and of {},", directory.display()),
+        count => format!("{count} nodes, and of {},", directory.display()),
+    };
     crate::print(&format!("dashboard of {shown} at {url} (Ctrl-C ends it)\n"))?;
     if !dashboard.has_runs() {
         crate::print(&format!(

@@ -26,6 +26,14 @@ function span(value) {
   return `${Math.floor(s / 3600)} h ${String(Math.floor(s / 60) % 60).padStart(2, "0")} min`;
 }
 
+// A moment of the viewer's clock, with its date if that is another day.
+function moment(unixMs) {
+  if (!isKnown(unixMs)) return null;
+  const at = new Date(unixMs);
+  const time = at.toLocaleTimeString("en-GB");
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString("en-CA")} ${time}`;
+}
+
 function count(value) {
   if (!isKnown(value)) return null;
   if (value >= 1e9) return `${(value / 1e9).toPrecision(3)} G`;

@@ -103,9 +103,23 @@ function errors(state) {
   return [table("Errors by cause", [["Cause"], ["Node"], ["Times", "n"]], rows)];
 }
 
+// Nodes on other machines, and those of them that do not answer.
+const nodesOf = (state) => (state.sources || []).filter((row) => row.address);
+const isDown = (row) => isKnown(row.silent_since_unix_ms);
+
+// The names of nodes, with a mark at those that do not answer.
+function marked(state, names) {
+  const down = new Set(nodesOf(state).filter(isDown).map((row) => row.name));
+  return names.map((name) => (down.has(name) ? `${name} (no answer)` : name)).join(", ");
+}
+
 function sources(state) {
   const rows = (state.sources || []).map((row) => {
-    const how = row.finished
+    const how = isDown(row)
+      ? `no answer since ${moment(row.silent_since_unix_ms)}`
+      : row.answered === false
+      ? "no answer yet"
+      : row.finished
       ? { ok: "finished", failed: "failed", interrupted: "interrupted" }[row.finished]
       : row.silent
         ? "silent"
@@ -113,17 +127,29 @@ function sources(state) {
     return el(
       "tr",
       {},
-      el("th", { scope: "row", class: "wide" }, row.name),
+      el(
+        "th",
+        { scope: "row", class: "wide" },
+        row.name,
+        row.address && row.address !== row.name ? el("small", {}, ` ${row.address}`) : null,
+      ),
       el("td", {}, row.role || none("its first line has not arrived")),
-      el("td", {}, row.clock || none("its first line has not arrived")),
       el(
         "td",
-        { class: how === "failed" || how === "silent" ? "missed wide" : "wide" },
+        {},
+        row.clock || none("its first line has not arrived"),
+        isKnown(row.clock_off_ms)
+          ? el("small", {}, ` ${row.clock_off_ms < 0 ? "−" : "+"}${count(Math.abs(row.clock_off_ms))} ± ${count(row.clock_within_ms)} ms`)
+          : null,
+      ),
+      el(
+        "td",
+        { class: how === "failed" || how === "silent" || isDown(row) ? "missed wide" : "wide" },
         how,
-        row.message ? el("small", {}, ` ${row.message}`) : null,
+        row.message || row.silent_because ? el("small", {}, ` ${row.silent_because || row.message}`) : null,
       ),
       cell(count(row.dropped)),
-      cell(count(row.unreadable)),
+      cell(count(row.unreadable + (row.refused || 0))),
       cell(count(row.unknown)),
     );
   });

@@ -53,7 +53,7 @@ function rounds(state, width, view) {
     el(
       "p",
       { class: "note" },
-      `One row per round, one lane per node${lanes ? ` (from the top: ${lanes.join(", ")})` : ""}. Rounds overlap where they are pipelined.`,
+      `One row per round, one lane per node${lanes ? ` (from the top: ${marked(state, lanes)})` : ""}. Rounds overlap where they are pipelined.`,
     ),
     chooser,
     timelineKey(shown.map((round) => visible(round, view.scope))),

@@ -80,6 +80,18 @@ const cell = (value, reason, cls) =>
 function tiles(state) {
   const { outcomes, latency, pings, errors, overall, throughput, jobs } = state;
   const found = [];
+  const nodes = nodesOf(state);
+  if (nodes.length) {
+    const down = nodes.filter(isDown).map((row) => row.name);
+    const waiting = nodes.filter((row) => !isDown(row) && !row.answered).length;
+    const words = down.length
+      ? `no answer from ${down.slice(0, 4).join(", ")}${down.length > 4 ? `, and ${down.length - 4} others` : ""}`
+      : waiting
+      ? `no answer yet from ${waiting}`
+      : "all answer";
+    const answering = `${nodes.length - down.length - waiting} of ${nodes.length}`;
+    found.push(tile("Nodes", answering, "", words, down.length ? "wrong" : ""));
+  }
   if (overall) {
     const running = (jobs || []).map((id) => state[id]).filter((job) => job && job.state === "running");
     const left =

@@ -13,7 +13,7 @@
 mod network;
 mod rounds;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use samara_trace::live::{Clock, Event, Line, Outcome, Progress, ReadCounts, RunState};
 use serde_json::{Value, json};
@@ -85,6 +85,16 @@ impl State {
         self.jobs.forget(source);
     }
 
+    /// Records whether a node on another machine answers. It is shown before its first line.
+    pub fn note_contact(&mut self, source: &str, contact: Contact) {
+        self.sources.0.entry(short(source)).or_default().contact = Some(contact);
+    }
+
+    /// Ends the links of a source that are not among these.
+    pub fn end_other_links(&mut self, source: &str, peers: &BTreeSet<String>) {
+        self.network.end_other_links(&short(source), peers);
+    }
+
     /// Records the read statistics of a file; `is_silent` if it has not grown for a while.
     pub fn note_reading(&mut self, source: &str, counts: ReadCounts, is_silent: bool) {
         self.sources.note_reading(&short(source), counts, is_silent);
@@ -101,8 +111,28 @@ impl State {
     }
 }
 
+/// The contact with a node on another machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contact {
+    pub address: String,
+    pub has_answered: bool,
+    /// Present while the node does not answer.
+    pub silence: Option<Silence>,
+    /// The offset of the node's clock from this machine's, and its uncertainty.
+    pub clock_ms: Option<(f64, f64)>,
+    /// Number of lines that the node may not say, or that had no room.
+    pub refused: u64,
+}
+
+/// The time since which a node does not answer, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Silence {
+    pub since_unix_ms: u64,
+    pub cause: String,
+}
+
 /// Cuts a name to a length that fits on a page.
-fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
 }
 
@@ -131,6 +161,8 @@ struct Source {
     finished: Option<(Outcome, Option<String>)>,
     counts: ReadCounts,
     is_silent: bool,
+    /// Present for nodes on other machines.
+    contact: Option<Contact>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +186,13 @@ enum LineKind {
     RunRestarted,
 }
 
+impl Source {
+    fn is_silent(&self) -> bool {
+        let is_unanswered = self.contact.as_ref().is_some_and(|contact| contact.silence.is_some());
+        is_unanswered || self.is_silent && self.finished.is_none()
+    }
+}
+
 impl Sources {
     fn take(&mut self, name: &str, line: &Line) -> LineKind {
         let source = self.0.entry(name.to_owned()).or_default();
@@ -166,8 +205,8 @@ impl Sources {
                 run: run.as_deref().map(short),
             };
             if source.started.as_ref().is_some_and(|before| before.unix_ns != started.unix_ns) {
-                let counts = source.counts;
-                *source = Source { counts, ..Source::default() };
+                let (counts, contact) = (source.counts, source.contact.take());
+                *source = Source { counts, contact, ..Source::default() };
                 kind = if started.role == "session" { LineKind::RunRestarted } else { LineKind::Restarted };
             }
             source.started = Some(started);
@@ -206,9 +245,9 @@ impl Sources {
         }
     }
 
-    /// Returns true if a source has not finished and writes nothing.
+    /// Returns true if a source has not finished and writes nothing, or does not answer.
     fn is_silent(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|source| source.is_silent && source.finished.is_none())
+        self.0.get(name).is_some_and(Source::is_silent)
     }
 
     /// Returns the name of a source's clock. Times of sources with the same name are comparable.
@@ -224,6 +263,9 @@ impl Sources {
         let sources = self.0.iter().map(|(name, source)| {
             let started = source.started.as_ref();
             let clock = started.map(|started| started.clock);
+            let contact = source.contact.as_ref();
+            let silence = contact.and_then(|contact| contact.silence.as_ref());
+            let (offset, within) = contact.and_then(|contact| contact.clock_ms).unzip();
             json!({
                 "name": name,
                 "role": started.map(|started| &started.role),
@@ -232,7 +274,14 @@ impl Sources {
                 "started_unix_ms": started.map(|started| started.unix_ns / 1_000_000),
                 "finished": source.finished.as_ref().map(|(outcome, _)| outcome),
                 "message": source.finished.as_ref().and_then(|(_, message)| message.as_ref()),
-                "silent": source.is_silent && source.finished.is_none(),
+                "silent": source.is_silent(),
+                "address": contact.map(|contact| &contact.address),
+                "answered": contact.map(|contact| contact.has_answered),
+                "silent_since_unix_ms": silence.map(|silence| silence.since_unix_ms),
+                "silent_because": silence.map(|silence| &silence.cause),
+                "clock_off_ms": offset,
+                "clock_within_ms": within,
+                "refused": contact.map(|contact| contact.refused),
                 "dropped": source.dropped.max(source.counts.missing),
                 "unreadable": source.counts.garbage + source.counts.other_version,
                 "unknown": source.counts.unknown + source.counts.unknown_fields,

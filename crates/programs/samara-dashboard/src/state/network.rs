@@ -1,6 +1,6 @@
 //! Links, queues, throughput, errors, and pings around teams.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use samara_trace::live::Event;
 use serde_json::{Value, json};
@@ -156,6 +156,12 @@ impl Network {
             .iter_mut()
             .filter(|((claim, _), _)| claim.source == source)
             .for_each(|(_, link)| link.end());
+    }
+
+    /// Ends the links of a source that are not among these.
+    pub(super) fn end_other_links(&mut self, source: &str, peers: &BTreeSet<String>) {
+        let of_source = self.links.0.iter_mut().filter(|((claim, _), _)| claim.source == source);
+        of_source.filter(|((_, peer), _)| !peers.contains(peer)).for_each(|(_, link)| link.end());
     }
 
     pub(super) fn forget(&mut self, source: &str) {

@@ -13,11 +13,15 @@ use super::{View, ms, ms_or_null, short};
 
 /// Maximum number of remembered rounds of a clock, those with the highest numbers.
 const ROUNDS_MAX: usize = 256;
+/// Maximum number of rounds of a clock that no scheduler has reported, if there is one.
+const NAMED_MAX: usize = 64;
 /// Maximum number of shown rounds, the newest ones of the clock that appeared last.
 const SHOWN_MAX: usize = 16;
 const CLOCKS_MAX: usize = 16;
 /// Maximum number of remembered phases of all nodes in a round.
 const SPANS_MAX: usize = 512;
+/// Maximum number of remembered phases of a node in a round.
+const PHASES_MAX: usize = 32;
 const FLOWS_MAX: usize = 64;
 const TEAMS_MAX: usize = 256;
 /// Number of latest rounds that rates are computed from.
@@ -54,6 +58,8 @@ struct Distribution {
 
 #[derive(Debug, Default)]
 struct Round {
+    /// The source of its first line.
+    named_by: String,
     team: Option<u64>,
     slots: Option<u64>,
     cause: Option<String>,
@@ -100,10 +106,12 @@ impl Rounds {
             _ => return,
         };
         let key = (domain.to_owned(), number);
-        if !self.rounds.contains_key(&key) && !self.make_room(domain, number, at) {
+        let has_state = matches!(event, Event::Round { .. });
+        if !self.rounds.contains_key(&key) && !self.make_room(&key, at, source, has_state) {
             return;
         }
-        let round = self.rounds.entry(key.clone()).or_default();
+        let new = || Round { named_by: source.to_owned(), ..Round::default() };
+        let round = self.rounds.entry(key.clone()).or_insert_with(new);
         match event {
             Event::Round { state, team, slots, cause, .. } => {
                 let is_new = round.states.insert(*state, at).is_none();
@@ -115,7 +123,10 @@ impl Rounds {
             }
             Event::Phase { phase, edge, .. } => {
                 let name = (who.to_owned(), short(phase));
-                if round.spans.len() < SPANS_MAX || round.spans.contains_key(&name) {
+                let first = (who.to_owned(), String::new());
+                let of_node = round.spans.range(first..).take_while(|((node, _), _)| node == who).count();
+                let has_room = round.spans.len() < SPANS_MAX && of_node < PHASES_MAX;
+                if has_room || round.spans.contains_key(&name) {
                     let span = round.spans.entry(name).or_default();
                     match edge {
                         Edge::Begin => span.begin = Some(at),
@@ -140,21 +151,43 @@ impl Rounds {
 
     /// Makes room for a new round, if necessary by removing the oldest. Returns false if the new
     /// one is too old.
-    fn make_room(&mut self, domain: &str, number: u64, at: u64) -> bool {
+    fn make_room(&mut self, (domain, number): &Key, at: u64, source: &str, has_state: bool) -> bool {
         if !self.clocks.iter().any(|(clock, _)| clock == domain) {
             if self.clocks.len() >= CLOCKS_MAX {
                 let (oldest, _) = self.clocks.remove(0);
                 self.rounds.retain(|(clock, _), _| *clock != oldest);
             }
-            self.clocks.push((domain.to_owned(), at));
+            self.clocks.push((domain.clone(), at));
         }
-        let of_clock = || self.of_clock(domain);
-        let oldest = of_clock().next().filter(|_| of_clock().count() >= ROUNDS_MAX).cloned();
-        match oldest {
-            Some(oldest) if oldest.1 > number => false,
-            Some(oldest) => self.rounds.remove(&oldest).is_some(),
-            None => true,
+        let count = self.of_clock(domain).count();
+        let named = self.of_clock(domain).filter(|key| self.rounds[*key].states.is_empty()).count();
+        // Any node may name any round. With a scheduler, rounds that it has not reported take a part
+        // of the room, and give way to others: first those of the source that names the most.
+        let is_part_full = !has_state && named < count && named >= NAMED_MAX;
+        let oldest = match count >= ROUNDS_MAX {
+            _ if is_part_full => self.named_most(domain),
+            true if has_state && named > 0 => self.named_most(domain),
+            true => self.of_clock(domain).next(),
+            false => return true,
+        };
+        let Some(oldest) = oldest.cloned() else { return true };
+        let is_by_other = self.rounds[&oldest].states.is_empty() && self.rounds[&oldest].named_by != source;
+        if oldest.1 > *number && !(is_by_other && (has_state || is_part_full)) {
+            return false;
         }
+        self.rounds.remove(&oldest).is_some()
+    }
+
+    /// The oldest round of the source that has named the most rounds which no scheduler has reported.
+    fn named_most(&self, domain: &str) -> Option<&Key> {
+        let mut by_source: BTreeMap<&str, (usize, &Key)> = BTreeMap::new();
+        for key in self.of_clock(domain) {
+            let round = &self.rounds[key];
+            if round.states.is_empty() {
+                by_source.entry(&round.named_by).or_insert((0, key)).0 += 1;
+            }
+        }
+        by_source.into_values().max_by_key(|(count, _)| *count).map(|(_, oldest)| oldest)
     }
 
     fn of_clock(&self, domain: &str) -> impl DoubleEndedIterator<Item = &Key> {
@@ -211,7 +244,11 @@ impl Rounds {
         view.insert("teams".to_owned(), teams.into());
         let mut ids = Vec::new();
         if let Some((clock, base)) = self.clocks.last() {
-            let shown: Vec<&Key> = self.of_clock(clock).rev().take(SHOWN_MAX).collect();
+            // Rounds that only nodes name may not exist, if there is a scheduler.
+            let is_stated = |key: &&Key| !self.rounds[*key].states.is_empty();
+            let has_states = self.of_clock(clock).any(|key| is_stated(&key));
+            let newest = self.of_clock(clock).rev().filter(|key| !has_states || is_stated(key));
+            let shown: Vec<&Key> = newest.take(SHOWN_MAX).collect();
             for key in shown.into_iter().rev() {
                 let id = format!("round/{}/{}", key.0, key.1);
                 view.insert(id.clone(), self.rounds[key].view(key, *base));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use samara_dashboard::Dashboard;
+use samara_dashboard::{Dashboard, NodeAddress};
 use samara_trace::live::{Clock, Edge, Event, Latencies, LiveWriter, Progress, RoundState, RunState, Step};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -37,7 +37,16 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(directory: &Path, address: &str, token: Option<&str>) -> Self {
-        let dashboard = Dashboard::start(directory, address.parse().unwrap(), token).unwrap();
+        Self::start_with(directory, &[], address, token)
+    }
+
+    pub(crate) fn start_with(
+        directory: &Path,
+        nodes: &[NodeAddress],
+        address: &str,
+        token: Option<&str>,
+    ) -> Self {
+        let dashboard = Dashboard::start(directory, nodes, address.parse().unwrap(), token).unwrap();
         Self { address: dashboard.address(), _dashboard: dashboard }
     }
 

@@ -3,4 +3,6 @@
 mod browser;
 mod common;
 mod http;
+mod nodes;
 mod reducer;
+mod remote;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use samara_trace::live::{Clock, LiveWriter, Step};
 
 use crate::common::{MS, Server, Team, directory, running, slots, started};
+use crate::remote::{Mix, Node};
 use chrome::Chrome;
 
 fn chrome(test: &str) -> Option<Chrome> {
@@ -274,4 +275,45 @@ fn a_finished_run_links_to_its_report() {
     chrome.open(address.as_str().unwrap());
     until(&mut chrome, "document.querySelector('#here')");
     assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+}
+
+/// Nodes on other machines: one is down, one has never answered, one is hostile.
+#[test]
+fn nodes_show_which_one_is_down_on_desktop_and_phone() {
+    let Some(mut chrome) = chrome("nodes") else { return };
+    let mut mix = Mix::start(3);
+    (0..3).for_each(|number| mix.round(1_764_000_000_000 + number));
+    let liar = Node::start("<img src=x onerror=alert(1)>", "node");
+    let mut nodes = mix.addresses();
+    nodes.extend([liar.remote.node(), "127.0.0.1:1".parse().unwrap()]);
+    let server = Server::start_with(&directory("browser-nodes"), &nodes, "127.0.0.1:0", None);
+    chrome.open(&server.url("/"));
+    let tile = "[...document.querySelectorAll('.tile')].find(t => t.innerText.startsWith('Nodes')).innerText";
+    until(
+        &mut chrome,
+        &format!("{tile}.includes('5 of 6') && {tile}.includes('no answer from 127.0.0.1:1')"),
+    );
+    until(&mut chrome, "document.querySelectorAll('#s-rounds svg rect').length > 10");
+    let down = mix.nodes.remove(1);
+    let address = down.remote.address.to_string();
+    drop(down);
+    until(&mut chrome, &format!("{tile}.includes('4 of 6') && {tile}.includes('node-1')"));
+    let rows = "document.querySelector('#s-sources').innerText";
+    until(&mut chrome, &format!("/no answer since \\d\\d:\\d\\d:\\d\\d no connection/.test({rows})"));
+    until(&mut chrome, &format!("{rows}.includes('{address}')"));
+    until(&mut chrome, "document.querySelector('#s-rounds').innerText.includes('node-1 (no answer)')");
+    for (name, width, height) in [("nodes", 1280, 900), ("nodes-phone", 400, 860)] {
+        chrome.window(width, height, "light");
+        std::thread::sleep(Duration::from_millis(600));
+        fits(&mut chrome);
+        chrome.picture(&pictures().join(format!("{name}.png")));
+    }
+    assert_eq!(chrome.eval("document.querySelectorAll('main img, main script').length"), 0);
+    // It returns without a reload.
+    chrome.eval("window.mark = 1");
+    let again = Node::start_at(&address, "node-1", "node");
+    until(&mut chrome, &format!("{tile}.includes('5 of 6')"));
+    assert_eq!(chrome.eval("window.mark"), 1, "the page has not reloaded");
+    assert!(chrome.complaints.is_empty(), "{:?}", chrome.complaints);
+    drop(again);
 }
