@@ -1,5 +1,5 @@
-//! Schedules whose order follows events on real sockets: confirmations, announcements, and what transports
-//! measure.
+//! Schedules whose order follows events on real sockets: confirmations, announcements, and what
+//! transports measure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +170,7 @@ async fn only_announcements_of_the_observer_count() {
     }
 }
 
-/// Both ends by configuration: the observer reports every message, and gets none from the publisher.
+/// The observer reports every message, and gets none from the publisher.
 #[tokio::test]
 async fn an_observer_hears_of_messages_from_others_and_reports_them() {
     let mut our = ours(quiet(), options()).await;
