@@ -11,7 +11,7 @@ function links(state) {
       el(
         "td",
         { class: link.up ? "" : "missed" },
-        isKnown(link.up) ? (link.up ? "up" : "down") : "unknown: the node is silent",
+        link.up === true ? "up" : link.up === false ? "down" : "unknown: the node is silent",
       ),
       cell(ms(link.round_trip_ms), "not measured"),
       el("td", { class: "hide-s" }, spark(link.history_ms, "its latest round trips", "least")),

@@ -302,6 +302,8 @@ fn nodes_show_which_one_is_down_on_desktop_and_phone() {
     until(&mut chrome, &format!("/no answer since \\d\\d:\\d\\d:\\d\\d no connection/.test({rows})"));
     until(&mut chrome, &format!("{rows}.includes('{address}')"));
     until(&mut chrome, "document.querySelector('#s-rounds').innerText.includes('node-1 (no answer)')");
+    let states = "[...document.querySelectorAll('#s-links tbody tr')].map(r => r.cells[1].innerText.split(':')[0]).join()";
+    assert_eq!(chrome.eval(states), "up,up,unknown,unknown,up,up");
     for (name, width, height) in [("nodes", 1280, 900), ("nodes-phone", 400, 860)] {
         chrome.window(width, height, "light");
         std::thread::sleep(Duration::from_millis(600));
