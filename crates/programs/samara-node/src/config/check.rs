@@ -8,6 +8,7 @@ use std::sync::Arc;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use samara_document::closest;
+use samara_engine::PeerIdentity;
 use samara_engine::outbox::{ScheduleSpec, SourceKind};
 use samara_engine::settings::Ranges;
 use samara_engine::units::Size;
@@ -16,7 +17,7 @@ use samara_gossipsub::config::Authenticity;
 use samara_gossipsub::config::{Preset, Version, expected_of, key_of};
 use samara_gossipsub::message_id::MessageIdFn;
 use samara_gossipsub::rpc::Topic;
-use samara_libp2p::{KeyVerifier, Options, PROTOCOLS};
+use samara_libp2p::{KeyVerifier, Options, PROTOCOLS, identity_of};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -134,6 +135,12 @@ impl NodeConfig {
         ];
         for (key, schedule) in schedules {
             check_schedule(key, schedule)?;
+            let is_observed =
+                matches!(schedule, Some(ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. }));
+            check(!is_observed || !self.network.observers.is_empty(), format!("{key}.source"), || {
+                "found observer, but network.observers names none; expected peers, or peer ids there"
+                    .to_owned()
+            })?;
         }
         let mut config = self.protocol.build();
         let ethereum = self.protocol.preset == Preset::Ethereum;
@@ -165,6 +172,8 @@ impl NodeConfig {
             config.max_rpc_bytes = config.max_message_bytes + FRAME_OVERHEAD;
             config.history_bytes_max = config.history_bytes_max.max(config.max_rpc_bytes);
         }
+        config.observers = identities("network.observers", &self.network.observers)?;
+        config.report_to = identities("network.report_to", &self.network.report_to)?;
         // A batch of the control API fits whole. Other lanes have the default of the options.
         config.sending.publish.bytes = PUBLISH_BYTES_MAX;
         // The trace has own messages as delivered, like that of go-libp2p-pubsub.
@@ -179,13 +188,20 @@ impl NodeConfig {
     }
 }
 
+/// Returns the identities of peers by their ids.
+fn identities(key: &str, peers: &[String]) -> Result<Vec<PeerIdentity>, Wrong> {
+    let parse = |(at, text): (usize, &String)| -> Result<PeerIdentity, Wrong> {
+        let peer = text.parse::<PeerId>().map_err(|error| {
+            let expected = "expected a peer id such as 12D3KooW...";
+            (format!("{key}.{at}"), format!("found {text:?}: {error}; {expected}"))
+        })?;
+        Ok(identity_of(&peer))
+    };
+    peers.iter().enumerate().map(parse).collect()
+}
+
 /// Rejects schedules that only a simulation has, instead of taking them for another one.
 pub(crate) fn check_schedule(key: &str, schedule: Option<&ScheduleSpec>) -> Result<(), Wrong> {
-    let observed =
-        matches!(schedule, Some(ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. }));
-    check(!observed, format!("{key}.source"), || {
-        "found observer, which exists in simulations only; expected peers".to_owned()
-    })?;
     let is_custom = matches!(schedule, Some(ScheduleSpec::Custom { .. }));
     check(!is_custom, format!("{key}.kind"), || {
         "found custom, which exists only in simulations started by a program; expected sequential, interleaved, staggered or feedback"

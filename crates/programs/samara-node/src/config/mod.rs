@@ -90,6 +90,11 @@ samara_engine::ranges! {
         pub listen: Vec<String>,
         /// Addresses to stay connected to, with or without `/p2p/` and a peer id.
         pub dial: Vec<String>,
+        /// Peer ids of observers: trusted peers that get no messages from this node, and whose
+        /// announcements the schedules with `source = "observer"` follow.
+        pub observers: Vec<String>,
+        /// Peer ids of the nodes that have this one as their observer: it reports each message to them.
+        pub report_to: Vec<String>,
         /// Wait before the second attempt to dial. It doubles after each further attempt.
         #[range(above(Span::default()))]
         pub redial_first: Span,
@@ -116,6 +121,8 @@ impl Default for Network {
         Self {
             listen: Vec::new(),
             dial: Vec::new(),
+            observers: Vec::new(),
+            report_to: Vec::new(),
             redial_first: Span::from_millis(1000),
             redial_max: Span::from_millis(60_000),
             idle_timeout: Span::from_millis(60_000),

@@ -231,12 +231,15 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
+    use crate::live::Live;
+    use crate::mix::Met;
 
     fn api() -> Api {
         let (node, _) = mpsc::channel(1);
         let (pool, group, mix, token) = (None, None, None, None);
         let (counts, room) = (Arc::default(), Arc::new(Semaphore::new(LONG_MAX)));
-        Api { node, pool, group, mix, topic_bytes: 0, allow_remote: false, token, counts, room }
+        let live = Live::start(None, "node", Met::default());
+        Api { node, pool, group, mix, live, topic_bytes: 0, allow_remote: false, token, counts, room }
     }
 
     /// A request with this much of its body, which never ends.

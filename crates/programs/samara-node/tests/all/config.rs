@@ -179,7 +179,12 @@ const MISTAKES: &[(&str, &str, &[&str])] = &[
     (
         "[protocol]\nschedule_publish = { kind = \"feedback\", source = \"observer\" }",
         "node.toml:4: protocol.schedule_publish.source: ",
-        &["observer", "peers"],
+        &["observer", "network.observers"],
+    ),
+    (
+        "[network]\nobservers = [\"12D3\"]",
+        "node.toml:4: network.observers.0: ",
+        &["12D3", "expected a peer id"],
     ),
     ("[format]\nid = \"from-seqno\"", "node.toml:4: format.id: ", &["anonymous", "sha256"]),
     ("[protocol]\nmessage_max = \"1 GiB\"", "node.toml:4: protocol.message_max: ", &["1 GiB", "64 MiB"]),

@@ -31,7 +31,7 @@ fn total(lines: &[Line], counted: &str) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_each_part_report_links_and_rates() {
-    let pool = "[pool]\nlisten = \"127.0.0.1:0\"\n";
+    let pool = "[pool]\nnetwork = \"samara-test\"\nlisten = \"127.0.0.1:0\"\n";
     let first = node(70, &["t"], "", &format!("{FAST}{pool}")).await;
     let second = node(71, &["t"], &dial(&first), FAST).await;
     second.mesh_of("t", 1).await;
