@@ -13,7 +13,8 @@ use samara_ring::{
 
 use super::framed::identity_of;
 use super::options::Options;
-use crate::status::OptionError;
+use super::site::Site;
+use crate::status::{OptionError, check};
 
 /// What the task of a member needs of its engine.
 pub(super) trait GroupEngine: Engine<Frame = RingFrame, Command = Command, Event: Send> {
@@ -68,6 +69,8 @@ pub struct FederationStatus {
 
 impl GroupEngine for Ring {
     fn create(options: &Options, own: SocketAddr) -> Result<(Self, OutboxConfig), OptionError> {
+        let found = options.site.as_ref().map(Site::name);
+        check(found.is_none(), "site", found, "none in a plain group: use `join_site`, or remove it")?;
         let config = Arc::new(options.engine_config());
         let outbox = config.outbox();
         Ok((Self::new(config, identity_of(own))?, outbox))

@@ -18,9 +18,8 @@ use super::events::{Events, Outlet, outlet};
 use super::framed::Framed;
 use super::options::Options;
 use super::refusals::{Refusal, Refusals};
-use super::site::Site;
 use crate::hub::{self, BATCH_MAX, Hub, Limits};
-use crate::status::{Closed, Counters, Gone, StartError, bind, check};
+use crate::status::{Closed, Counters, Gone, StartError, bind};
 
 const REQUESTS: usize = 64;
 
@@ -136,8 +135,6 @@ impl Group {
     /// # Panics
     /// The caller is outside of a tokio runtime with time and input and output.
     pub async fn start(options: Options) -> Result<(Self, Events), StartError> {
-        let found = options.site.as_ref().map(Site::name);
-        check(found.is_none(), "site", found, "none in a plain group: use `join_site`, or remove it")?;
         Self::start_as::<Ring>(options).await
     }
 

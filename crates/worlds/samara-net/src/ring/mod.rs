@@ -29,6 +29,9 @@
 //! # }
 //! ```
 //!
+//! A member can also be one of a site of a federation ([`Group::join_site`]): the leaders of sites
+//! exchange messages over links of the same kind.
+//!
 //! [`samara_ring`] describes the protocol and its promises. The path of a message:
 //!
 //! ```text
