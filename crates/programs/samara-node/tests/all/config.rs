@@ -29,7 +29,8 @@ fn documented() -> (PathBuf, String) {
 /// The values for which the documented file shows the defaults.
 fn defaults(config: &Checked) -> String {
     let (engine, written) = (&config.engine, &config.written);
-    let network = Network { dial: Vec::new(), ..written.network.clone() };
+    let (dial, observers, report_to) = Default::default();
+    let network = Network { dial, observers, report_to, ..written.network.clone() };
     let engine = (&engine.mesh, engine.heartbeat_interval, &engine.message_id, engine.max_message_bytes);
     format!("{engine:?} {network:?} {:?} {:?}", written.log, written.stop)
 }
@@ -44,6 +45,7 @@ fn the_documented_file_is_valid_with_and_without_optional_parts() {
     assert_eq!(defaults(&all), defaults(&config), "commented settings are the defaults");
     let config = all;
     assert_eq!(config.dial.len(), 2);
+    assert_eq!((config.engine.observers.len(), config.engine.report_to.len()), (1, 1));
     assert!(config.written.metrics.is_some() && config.written.trace.is_some() && config.mix.is_some());
     let pool = config.pool.unwrap();
     assert_eq!((pool.options.network.as_str(), pool.options.peers.len()), ("samara", 1));
