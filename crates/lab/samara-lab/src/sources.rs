@@ -469,10 +469,11 @@ seeds, which draw the same networks here, it judges the mean over these.
 - **reproduced**: the whole interval is within the tolerance: 15 %, at most 25 % for measurements
   that differ as much between seeds, or a factor of 3 for rare events; or within the range of their
   seeds. \"At most\" and \"at least\" have no tolerance.
-- **refuted**: the document is wrong: by arithmetic, or a run gives its value under other inputs than
-  it states.
+- **refuted**: the document is wrong: by arithmetic, or a run gives its value under other inputs
+  than it states.
 - **missed**: ours differs. If a run gives their value under another input, the row names it.
-- **depends**: it holds for some values of an input that the document leaves open, or for some seeds.
+- **depends**: it holds for some values of an input that the document leaves open, or for some
+  seeds.
 - **fit**: a parameter was chosen from this figure, so it shows nothing.
 - **assumed**: the model takes it for granted.
 - **not attempted**: with the reason.
