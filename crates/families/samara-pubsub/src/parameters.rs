@@ -2,12 +2,12 @@
 //! configurations of engines.
 
 use samara_baselines::{Common, PlumtreeConfig, PubSubConfig};
-use samara_engine::outbox::{Dispatch, Policies, Schedule, ScheduleSpec, SourceKind};
+use samara_engine::outbox::{Dispatch, PeerOrderKind, Policies, Schedule, ScheduleSpec, SourceKind};
 use samara_engine::settings::Form;
 use samara_engine::units::Span;
 use samara_gossipsub::config::{FileConfig, HeartbeatOrder, Parameters, expected_of, followers, key_of};
 use samara_scenario::family::{Followers, ProtocolKind};
-use samara_scenario::{Checks, Scenario};
+use samara_scenario::{Checks, Scenario, TransportKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -166,12 +166,13 @@ pub fn plumtree(parameters: &PlumtreeParameters, report_duplicates: bool) -> Plu
 pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
     if let Some(baseline) = baseline_sending(scenario) {
         let schedules = [&baseline.schedule_publish, &baseline.schedule_forward];
-        check_schedules(checks, has_observer, schedules, &Policies::default());
+        check_schedules(checks, scenario, [has_observer, false], schedules, &Policies::default());
     }
     let Some(gossipsub) = scenario.find::<Parameters>() else { return };
     let schedules = [&gossipsub.schedule_publish, &gossipsub.schedule_forward];
-    check_schedules(checks, has_observer, schedules, &gossipsub.policies);
     let config = gossipsub.build();
+    let has = [has_observer, config.peer_score.is_some()];
+    check_schedules(checks, scenario, has, schedules, &gossipsub.policies);
     checks.period("protocol.heartbeat", Span::of(&config.heartbeat_interval));
     let offsets = gossipsub.heartbeat_offsets.as_deref();
     let uses_offsets = config.heartbeat_order == HeartbeatOrder::Offsets;
@@ -201,11 +202,14 @@ pub fn check(checks: &mut Checks<'_>, scenario: &Scenario, has_observer: bool) {
 
 fn check_schedules(
     checks: &mut Checks<'_>,
-    has_observer: bool,
+    scenario: &Scenario,
+    [has_observer, has_scores]: [bool; 2],
     schedules: [&Option<ScheduleSpec>; 2],
     policies: &Policies,
 ) {
     let keys = ["protocol.schedule_publish", "protocol.schedule_forward"];
+    let is_measured =
+        !matches!(scenario.transport.kind, TransportKind::Ideal { .. } | TransportKind::Datagram { .. });
     for (key, spec) in keys.into_iter().zip(schedules) {
         let Some(spec) = spec else { continue };
         match spec {
@@ -213,7 +217,30 @@ fn check_schedules(
             ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. } if !has_observer => {
                 checks.wrong(key, "source = \"observer\" needs columns.observer = true");
             }
+            ScheduleSpec::Feedback { source: Some(SourceKind::Observer), .. } if key == keys[1] => {
+                let message = "source = \"observer\" is unknown to nodes that forward: an observer reports to \
+                               the publisher; expected \"peers\"";
+                checks.wrong(key, message);
+            }
+            ScheduleSpec::Feedback { source: Some(SourceKind::Observer), cap: Some(_), .. } => {
+                checks.wrong(key, "cap belongs to source = \"peers\"; remove it, or set this source");
+            }
             _ => {}
+        }
+        let (ScheduleSpec::Interleaved { peers, .. } | ScheduleSpec::Feedback { peers, .. }) = spec else {
+            continue;
+        };
+        if matches!(peers, Some(PeerOrderKind::WeightedScore)) && !has_scores {
+            let message = "weights by scores, which the nodes of this protocol and preset do not keep; \
+                           choose another order";
+            checks.wrong(key, message);
+        }
+        let is_weighted =
+            matches!(peers, Some(PeerOrderKind::WeightedLatency | PeerOrderKind::WeightedBandwidth));
+        if is_weighted && !is_measured {
+            let message = "weights by what transport.kind \"ideal\" and \"datagram\" do not measure; choose \
+                           another order, or a transport with acknowledgements";
+            checks.wrong(key, message);
         }
     }
 }

@@ -330,6 +330,8 @@ payload | protocol.spread | 2 | found 2; expected a table
 peerdas | protocol.preset | true | found true; expected one of `spec`, `ethereum`
 peerdas | network.topology | ring | found "ring"; expected a table with the keys kind, degree,
 peerdas | protocol.schedule_publish | sequential | policy, such as { kind = "sequential" }
+peerdas | protocol.schedule_publish | { kind = "interleaved", peers = "weighted-score" } | do not keep; choose another order
+peerdas | protocol.schedule_forward | { kind = "feedback", source = "observer" } | needs columns.observer = true
 peerdas | network.downlink_queue | codel | found "codel"; expected a table such as { kind = "codel" }
 peerdas | network.downlink_queue.kind | true | found true; expected a name
 peerdas | network.downlink_queue.kind | red | found `red`; expected one of `drop-tail`, `codel`, `fq-codel`

@@ -7,6 +7,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -290,6 +291,10 @@ impl Drop for Relay {
     }
 }
 
+/// The place of the candidates that this process tries first. Sockets of the hosts of its last relay
+/// may still repeat what nobody acknowledged; without a route to their peers they cannot.
+static NEXT_SUBNETS: AtomicUsize = AtomicUsize::new(0);
+
 /// Adds the routes of the given subnets, or of the first free candidates.
 fn add_subnets(
     netlink: &mut Netlink,
@@ -307,14 +312,20 @@ fn add_subnets(
             Err(subnets_taken(subnets, Destination { address: taken, prefix: taken_prefix }))
         };
     }
-    for subnets in Subnets::candidates() {
+    let mut candidates: Vec<(usize, Subnets)> = Subnets::candidates().enumerate().collect();
+    let count = candidates.len();
+    candidates.rotate_left(NEXT_SUBNETS.load(Ordering::Relaxed) % count);
+    for (place, subnets) in candidates {
         match add_routes(netlink, index, subnets, hosts, &routes) {
-            Ok(true) => return Ok(subnets),
+            Ok(true) => {
+                NEXT_SUBNETS.store(place + 1, Ordering::Relaxed);
+                return Ok(subnets);
+            }
             Ok(false) | Err(RelayError::SubnetsTaken(_)) => (),
             Err(error) => return Err(error),
         }
     }
-    Err(RelayError::NoFreeSubnets(Subnets::candidates().count()))
+    Err(RelayError::NoFreeSubnets(count))
 }
 
 /// Adds the routes of these subnets. Returns false if another process was faster.
