@@ -126,16 +126,16 @@ pub fn published(loaded: &Loaded, results: &[Outcome]) -> Vec<PublishedCompariso
     let runs: Vec<Figures<'_>> = results.iter().map(|outcome| Figures::of(&outcome.run)).collect();
     let compare = |figure: PublishedFigure| {
         let ours = Wanted::of(&figure).spread(&figure.seeds, &runs)?;
-        Some(PublishedComparison { verdict: verdict(&figure, &ours), ours, figure })
+        Some(PublishedComparison { verdict: figure.verdict(judged(&figure, &ours)), ours, figure })
     };
     let figures = loaded.scenario.published.iter().filter(|figure| loaded.meets_conditions(figure));
     figures.flat_map(|figure| at_each_value(loaded, figure)).filter_map(compare).collect()
 }
 
-/// Judges our value of a figure: its interval, or its mean if the seeds are those of the source, which
-/// draw the same networks there and here.
-pub fn verdict(figure: &PublishedFigure, ours: &Spread) -> Verdict {
-    figure.verdict(if figure.seeds.is_empty() { ours.interval() } else { (ours.mean, ours.mean) })
+/// Returns the interval of our value of a figure that is judged: the confidence interval, or the least
+/// and the largest value if the source names the seeds, which are then all that there are.
+pub fn judged(figure: &PublishedFigure, ours: &Spread) -> (f64, f64) {
+    if figure.seeds.is_empty() { ours.interval() } else { (ours.min, ours.max) }
 }
 
 /// Returns a figure for each value of the key that it depends on, or the figure itself.

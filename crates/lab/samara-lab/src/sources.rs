@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::family::{self, Family};
 use crate::metric::unit_in;
-use crate::reference::{Figures, Wanted, at_each_value, verdict};
+use crate::reference::{Figures, Wanted, at_each_value, judged};
 use crate::statistics::Spread;
 
 /// Seeds of computed rows, unless the source names its own.
@@ -180,14 +180,17 @@ fn parsed(text: &str) -> Option<(String, Wanted)> {
     Some((scenario.to_owned(), Wanted { run: run.to_owned(), metric: metric.to_owned(), over, at }))
 }
 
-/// Puts our values into a sentence. `missing` gets those without a result.
-fn filled(text: &str, results: &Results, missing: &mut Vec<String>) -> String {
+/// Puts our values into a sentence. `row` gets those without a result, and counts those over few seeds.
+fn filled(text: &str, results: &Results, row: &mut Row) -> String {
     let part = |(text, found): (&str, Option<(String, Wanted)>)| {
         let Some((scenario, wanted)) = found else { return text.to_owned() };
         match value_of(results, &scenario, &wanted) {
-            Some(value) => text.to_owned() + &written(family_of(&scenario), &wanted, value.mean),
+            Some(value) => {
+                row.few_seeds += usize::from(has_few_seeds(value));
+                text.to_owned() + &shown(family_of(&scenario), &wanted, value)
+            }
             None => {
-                missing.push(format!("{scenario}: {}: {} has no result", wanted.run, wanted.metric));
+                row.problems.push(format!("{scenario}: {}: {} has no result", wanted.run, wanted.metric));
                 format!("{text}no result")
             }
         }
@@ -215,6 +218,25 @@ fn written(family: &Family, wanted: &Wanted, value: f64) -> String {
     }
 }
 
+/// Formats a mean with its confidence interval and its number of seeds.
+fn shown(family: &Family, wanted: &Wanted, value: &Spread) -> String {
+    let Spread { mean, confidence_95, seeds, .. } = *value;
+    let mean = written(family, wanted, mean);
+    match seeds {
+        0 | 1 => mean + " (1 seed)",
+        _ if confidence_95 == 0.0 => format!("{mean} ({seeds} seeds, equal)"),
+        _ => {
+            let half = written(family, wanted, confidence_95);
+            format!("{mean} ± {} ({seeds} seeds)", half.split(' ').next().unwrap_or_default())
+        }
+    }
+}
+
+/// Whether a value rests on fewer seeds than the page promises.
+fn has_few_seeds(value: &Spread) -> bool {
+    value.seeds < SEEDS.len()
+}
+
 // ---- rows ----
 
 /// A claim with its verdict.
@@ -229,6 +251,8 @@ struct Row {
     evidence: String,
     /// What contradicts the row.
     problems: Vec<String>,
+    /// Number of values over fewer than three seeds.
+    few_seeds: usize,
 }
 
 /// A figure with our value.
@@ -238,6 +262,8 @@ struct Judged<'f> {
     figure: &'f PublishedFigure,
     ours: Option<Spread>,
     verdict: Verdict,
+    /// Whether the value agrees with theirs at the inputs of its run.
+    holds: bool,
 }
 
 impl<'f> Judged<'f> {
@@ -248,17 +274,15 @@ impl<'f> Judged<'f> {
         results: &Results,
     ) -> Self {
         let ours = value_of(results, scenario, &Wanted::of(figure)).copied();
-        let verdict = ours.map_or(Verdict::NotAttempted, |ours| verdict(figure, &ours));
-        Self { scenario, family, figure, ours, verdict }
+        let interval = ours.map(|ours| judged(figure, &ours));
+        let verdict = interval.map_or(Verdict::NotAttempted, |interval| figure.verdict(interval));
+        let holds = interval.is_some_and(|interval| figure.holds(interval));
+        Self { scenario, family, figure, ours, verdict, holds }
     }
 
     /// Whether the value rests on fewer seeds than the page promises, and the source names none.
     fn has_few_seeds(&self) -> bool {
-        self.figure.seeds.is_empty() && self.ours.is_some_and(|ours| ours.seeds < SEEDS.len())
-    }
-
-    fn agrees(&self) -> bool {
-        matches!(self.verdict, Verdict::Reproduced | Verdict::Fit)
+        self.figure.seeds.is_empty() && self.ours.as_ref().is_some_and(has_few_seeds)
     }
 
     fn theirs(&self) -> String {
@@ -267,15 +291,9 @@ impl<'f> Judged<'f> {
     }
 
     fn ours(&self) -> String {
-        let wanted = Wanted::of(self.figure);
-        match self.ours {
+        match &self.ours {
             None => "no result".to_owned(),
-            Some(Spread { mean, seeds: 0 | 1, .. }) => written(self.family, &wanted, mean) + " (1 seed)",
-            Some(Spread { mean, confidence_95, seeds, .. }) => {
-                let half = written(self.family, &wanted, confidence_95);
-                let half = half.split(' ').next().unwrap_or_default();
-                format!("{} ± {half} ({seeds} seeds)", written(self.family, &wanted, mean))
-            }
+            Some(ours) => shown(self.family, &Wanted::of(self.figure), ours),
         }
     }
 
@@ -298,10 +316,10 @@ impl<'f> Judged<'f> {
         if self.ours.is_none() {
             problems.push("no result".to_owned());
         }
-        if figure.explains.is_some() && !self.agrees() {
+        if figure.explains.is_some() && !self.holds {
             problems.push(format!("does not give their value: {}, not {}", self.ours(), self.theirs()));
         }
-        if figure.explains.is_none() && figure.note.is_some() && self.agrees() {
+        if figure.explains.is_none() && figure.note.is_some() && self.holds {
             problems.push("a note on a difference, but there is none".to_owned());
         }
         problems.iter().map(|problem| format!("{} ({}): {problem}", figure.claim, self.evidence())).collect()
@@ -315,10 +333,11 @@ impl Row {
         let first = figures[0];
         let depends = first.figure.depends.as_deref().filter(|_| figures.len() > 1);
         let count = |verdict: Verdict| figures.iter().filter(|judged| judged.verdict == verdict).count();
+        let agreeing = figures.iter().filter(|judged| judged.holds).count();
         let verdicts = ORDER.into_iter().filter(|verdict| count(*verdict) > 0).collect::<Vec<_>>();
         let mut verdict = match (verdicts.as_slice(), depends) {
             ([only], _) => *only,
-            (_, Some(_)) => Verdict::Depends,
+            (_, Some(_)) if agreeing > 0 || count(Verdict::Missed) == 0 => Verdict::Depends,
             // A claim on several figures holds for all of them or not.
             _ if count(Verdict::Missed) > 0 => Verdict::Missed,
             _ => Verdict::Depends,
@@ -326,18 +345,19 @@ impl Row {
         let mut reasons = Vec::new();
         match depends {
             Some(key) => {
-                let agreeing: Vec<&&Judged<'_>> = figures.iter().filter(|judged| judged.agrees()).collect();
-                reasons.push(match agreeing.len() {
-                    0 => format!("at every {key}: {}", at_values(figures.iter(), key)),
-                    all if all == figures.len() => {
-                        format!("at every {key}: {}", at_values(figures.iter(), key))
-                    }
-                    _ => {
-                        let others = figures.iter().filter(|judged| !judged.agrees());
-                        let here = at_values(agreeing.into_iter(), key);
-                        format!("on {key}: it holds at {here}, not at {}", at_values(others, key))
-                    }
+                let groups: [Group; 3] = [
+                    ("holds", |judged| judged.holds),
+                    ("fails", |judged| matches!(judged.verdict, Verdict::Missed | Verdict::Refuted)),
+                    ("is undecided", |judged| judged.verdict == Verdict::Depends && !judged.holds),
+                ];
+                let of_groups = groups.iter().filter_map(|(name, is_in)| {
+                    let inside: Vec<&&Judged<'_>> = figures.iter().filter(|judged| is_in(judged)).collect();
+                    let all = if inside.len() == figures.len() { "every value: " } else { "" };
+                    (!inside.is_empty())
+                        .then(|| format!("{name} at {all}{}", at_values(inside.into_iter(), key)))
                 });
+                let of_groups: Vec<String> = of_groups.collect();
+                reasons.push(format!("on {key}: it {}", listed(&of_groups)));
             }
             None if figures.len() > 1 => {
                 let counts = verdicts.iter().map(|verdict| match count(*verdict) {
@@ -346,27 +366,35 @@ impl Row {
                 });
                 reasons.push(counts.collect::<Vec<_>>().join(", "));
             }
-            None if verdict == Verdict::Depends => reasons.push("on the seed".to_owned()),
+            None if verdict == Verdict::Depends && !first.holds => {
+                reasons.push("on more seeds: the interval lies across a limit".to_owned());
+            }
             None => {}
         }
+        let mut open: Vec<&str> = figures.iter().filter_map(|judged| judged.figure.open.as_deref()).collect();
+        open.dedup();
+        reasons.extend(
+            open.into_iter().map(|inputs| format!("on inputs of which only one value ran: {inputs}")),
+        );
         let mut notes: Vec<&str> =
             figures.iter().filter_map(|judged| judged.figure.note.as_deref()).collect();
         notes.dedup();
         reasons.extend(notes.into_iter().map(str::to_owned));
         let mut fits: Vec<&str> = figures.iter().filter_map(|judged| judged.figure.fit.as_deref()).collect();
         fits.dedup();
-        reasons.extend(fits.into_iter().map(|key| format!("of {key}")));
+        reasons.extend(fits.into_iter().map(|key| format!("{key} was chosen from this figure")));
+        let mut sums: Vec<&str> =
+            figures.iter().filter_map(|judged| judged.figure.arithmetic.as_deref()).collect();
+        sums.dedup();
+        reasons.extend(sums.into_iter().filter(|_| verdict == Verdict::Refuted).map(str::to_owned));
         for (cause, explains) in causes.iter().filter_map(|c| Some((c, c.figure.explains.as_ref()?))) {
             reasons.push(format!("with {}, {} ({})", explains.by, cause.ours(), cause.evidence()));
             if explains.refutes && verdict == Verdict::Missed {
                 verdict = Verdict::Refuted;
             }
         }
-        let texts = |of: fn(&Judged<'_>) -> String| {
-            let mut all: Vec<String> = figures.iter().map(|judged| of(judged)).collect();
-            all.dedup();
-            all
-        };
+        let mut theirs: Vec<String> = figures.iter().map(|judged| judged.theirs()).collect();
+        theirs.dedup();
         let tolerance = match (first.figure.relation, first.figure.range) {
             (samara_scenario::Relation::About, None) => first.figure.tolerance.to_string(),
             (_, None) => String::new(),
@@ -389,32 +417,38 @@ impl Row {
         Self {
             place: place(places, &first.figure.place),
             claim: first.figure.claim.clone(),
-            theirs: shortened(&texts(|judged| judged.theirs())),
-            ours: shortened(&texts(|judged| judged.ours())),
+            theirs: theirs.join("; "),
+            ours: all_ours(figures),
             tolerance,
             verdict,
             reason: reasons.join("; "),
             evidence,
             problems: figures.iter().chain(causes).flat_map(|judged| judged.problems()).collect(),
+            few_seeds: figures.iter().chain(causes).filter(|judged| judged.has_few_seeds()).count(),
         }
     }
 
     fn of_claim(places: &[String], claim: &Claim, results: &Results) -> Self {
-        let mut problems = Vec::new();
-        let mut fill = |text: &str| filled(text, results, &mut problems);
-        Self {
+        let mut row = Self {
             place: place(places, &claim.place),
             claim: claim.claim.clone(),
             theirs: claim.theirs.clone(),
-            ours: fill(&claim.ours),
+            ours: String::new(),
             tolerance: String::new(),
             verdict: claim.verdict,
-            reason: fill(&claim.reason),
+            reason: String::new(),
             evidence: claim.evidence.clone(),
-            problems,
-        }
+            problems: Vec::new(),
+            few_seeds: 0,
+        };
+        row.ours = filled(&claim.ours, results, &mut row);
+        row.reason = filled(&claim.reason, results, &mut row);
+        row
     }
 }
+
+/// A verb, and the figures that it is said of.
+type Group = (&'static str, fn(&Judged<'_>) -> bool);
 
 /// Returns the values of a key at which figures are judged.
 fn at_values<'j>(figures: impl Iterator<Item = &'j &'j Judged<'j>>, key: &str) -> String {
@@ -422,11 +456,20 @@ fn at_values<'j>(figures: impl Iterator<Item = &'j &'j Judged<'j>>, key: &str) -
     listed(&figures.map(value).collect::<Vec<_>>())
 }
 
-/// Joins a few texts, or the first and the last of many.
-fn shortened(all: &[String]) -> String {
-    match all {
-        [first, .., last] if all.len() > LISTED_MAX => format!("{first} to {last}"),
-        _ => all.join("; "),
+/// Returns a few values, or the least and the largest of many.
+fn all_ours(figures: &[&Judged<'_>]) -> String {
+    let mean = |judged: &&&Judged<'_>| judged.ours.map_or(f64::NAN, |ours| ours.mean);
+    let by_mean = |a: &&&Judged<'_>, b: &&&Judged<'_>| mean(a).total_cmp(&mean(b));
+    let ends = (figures.iter().min_by(by_mean), figures.iter().max_by(by_mean));
+    match ends {
+        (Some(least), Some(largest)) if figures.len() > LISTED_MAX => {
+            format!("{} to {}", least.ours(), largest.ours())
+        }
+        _ => {
+            let mut all: Vec<String> = figures.iter().map(|judged| judged.ours()).collect();
+            all.dedup();
+            all.join("; ")
+        }
     }
 }
 
@@ -442,7 +485,7 @@ pub struct SourcesPage {
     /// Rows without a result, causes that do not give the value, and notes on differences that do not
     /// exist; each as a line.
     pub problems: Vec<String>,
-    /// Number of figures that rest on fewer than three seeds.
+    /// Number of figures, also in sentences, that rest on fewer than three seeds.
     pub few_seeds: usize,
     pub claims: usize,
 }
@@ -463,8 +506,8 @@ const INTRODUCTION: &str = "\
 Five documents started Samara. This page has a row for every figure, mechanism and open question of
 them, and for the measurements of others that scenarios are compared with.
 `samara sources --run DIR` runs the scenarios and writes it. A figure of ours is a mean over seeds
-with its 95 % confidence interval, and the verdict judges the interval; where the source names its
-seeds, which draw the same networks here, it judges the mean over these.
+with its 95 % confidence interval, and the verdict judges the interval. Where the source names its
+seeds, these run here, and the verdict judges the least and the largest of their values.
 
 - **reproduced**: the whole interval is within the tolerance: 15 %, at most 25 % for measurements
   that differ as much between seeds, or a factor of 3 for rare events; or within the range of their
@@ -472,8 +515,8 @@ seeds, which draw the same networks here, it judges the mean over these.
 - **refuted**: the document is wrong: by arithmetic, or a run gives its value under other inputs
   than it states.
 - **missed**: ours differs. If a run gives their value under another input, the row names it.
-- **depends**: it holds for some values of an input that the document leaves open, or for some
-  seeds.
+- **depends**: it holds for some values of an input that the document leaves open; or only one value
+  of such an input ran; or the interval lies across a limit, so that more seeds would decide.
 - **fit**: a parameter was chosen from this figure, so it shows nothing.
 - **assumed**: the model takes it for granted.
 - **not attempted**: with the reason.
@@ -491,7 +534,7 @@ pub fn page(results: &Results) -> SourcesPage {
         judged.extend(figures.iter().map(|figure| Judged::of(scenario, family, figure, results)));
     }
     let (sources, mut body, mut totals) = (sources(), String::new(), String::new());
-    let (mut problems, mut claims) = (Vec::new(), 0);
+    let (mut problems, mut claims, mut few_seeds) = (Vec::new(), 0, 0);
     for source in sources {
         let places = &source.places;
         let mut rows = rows_of(places, judged.iter().filter(|judged| judged.figure.source == source.id));
@@ -508,10 +551,14 @@ pub fn page(results: &Results) -> SourcesPage {
         }
         problems.extend(rows.iter().flat_map(|row| &row.problems).map(|problem| format!("{id}: {problem}")));
         claims += rows.len();
+        few_seeds += rows.iter().map(|row| row.few_seeds).sum::<usize>();
     }
     let of_others = judged.iter().filter(|judged| sources.iter().all(|s| s.id != judged.figure.source));
     let measured: Vec<Row> = of_others
-        .map(|judged| Row { claim: judged.figure.source.clone(), ..Row::of_figures(&[], &[judged], &[]) })
+        .map(|judged| {
+            let claim = format!("{}: {}", judged.figure.source, judged.figure.run);
+            Row { claim, ..Row::of_figures(&[], &[judged], &[]) }
+        })
         .collect();
     problems.extend(measured.iter().flat_map(|row| row.problems.clone()));
     totals += &counts("[measurements](#measurements)", &measured);
@@ -519,7 +566,7 @@ pub fn page(results: &Results) -> SourcesPage {
     body += &table(&measured);
     let headings = ORDER.map(Verdict::name).join(" | ");
     let rule = "--:|".repeat(ORDER.len() + 1);
-    let few_seeds = judged.iter().filter(|judged| judged.has_few_seeds()).count();
+    few_seeds += measured.iter().map(|row| row.few_seeds).sum::<usize>();
     let few = match few_seeds {
         0 => String::new(),
         count => format!("\n{count} figures rest on fewer than three seeds; their rows name the seeds.\n"),

@@ -56,6 +56,10 @@ pub struct PublishedFigure {
     /// A key of the sweep that the source leaves open: the claim is judged at each of its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<String>,
+    /// Inputs that the source leaves open, with the only values that ran. The claim depends on them as
+    /// long as no other values did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<String>,
     /// The run gives the value of another figure of the same claim under other inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explains: Option<Explains>,
@@ -98,12 +102,22 @@ impl PublishedFigure {
         }
     }
 
-    /// Returns the verdict on our value, which lies in an interval.
-    pub fn verdict(&self, (low, high): (f64, f64)) -> Verdict {
+    /// Whether the whole interval of our value agrees with the source.
+    pub fn holds(&self, (low, high): (f64, f64)) -> bool {
         let (least, most) = self.agreeing();
-        if low >= least && high <= most {
-            return if self.fit.is_some() { Verdict::Fit } else { Verdict::Reproduced };
+        low >= least && high <= most
+    }
+
+    /// Returns the verdict on our value, which lies in an interval.
+    pub fn verdict(&self, interval: (f64, f64)) -> Verdict {
+        if self.holds(interval) {
+            return match (&self.fit, &self.open) {
+                (Some(_), _) => Verdict::Fit,
+                (None, Some(_)) => Verdict::Depends,
+                (None, None) => Verdict::Reproduced,
+            };
         }
+        let ((least, most), (low, high)) = (self.agreeing(), interval);
         match high < least || low > most {
             true if self.arithmetic.is_some() => Verdict::Refuted,
             true => Verdict::Missed,
@@ -258,7 +272,8 @@ samara_engine::names! {
         Refuted = "refuted",
         /// The interval of ours does not agree with theirs.
         Missed = "missed",
-        /// It agrees for some values of an input that the document leaves open, or for some seeds.
+        /// It agrees for some values of an input that the document leaves open, or for some seeds; or only
+        /// one value of such an input ran.
         Depends = "depends",
         /// A parameter was chosen so that the figure results.
         Fit = "fit",
@@ -367,6 +382,8 @@ mod tests {
         assert!(loose.problem().is_some(), "no tolerance on a limit");
         let wrong = PublishedFigure { arithmetic: Some("1 + 1 is 2".to_owned()), ..within.clone() };
         assert_eq!((at(&wrong, 200.0), at(&wrong, 100.0)), (Verdict::Refuted, Verdict::Reproduced));
+        let open = PublishedFigure { open: Some("70 links".to_owned()), ..within.clone() };
+        assert_eq!((at(&open, 100.0), at(&open, 200.0)), (Verdict::Depends, Verdict::Missed));
         let fit = PublishedFigure { fit: Some("network.latency".to_owned()), ..within };
         assert_eq!((at(&fit, 100.0), at(&fit, 200.0)), (Verdict::Fit, Verdict::Missed));
     }

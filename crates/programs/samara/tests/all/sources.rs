@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use samara_lab::sources::{page, results};
-use samara_scenario::{Claim, Verdict, sources};
+use samara_scenario::{Claim, Overrides, Verdict, builtins, load_with, sources};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("a crate of the workspace")
@@ -74,4 +74,42 @@ fn evidence_of_every_claim_exists() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Returns what is wrong with the commands `samara run` in a text.
+fn wrong_commands(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let commands = text.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("samara run "));
+    for command in commands {
+        let mut words = command.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let Ok(loaded) = load_with(name, &Overrides::default()) else {
+            wrong.push(format!("{name} is no scenario: {command}"));
+            continue;
+        };
+        let words: Vec<&str> = words.collect();
+        let only = words.windows(2).filter(|pair| pair[0] == "--only").flat_map(|pair| pair[1].split(','));
+        let is_run = |run: &&str| loaded.scenario.runs.iter().any(|known| known.name == **run);
+        wrong
+            .extend(only.filter(|run| !is_run(run)).map(|run| format!("{name} has no run {run}: {command}")));
+    }
+    wrong
+}
+
+/// Commands in evidence, sentences, reasons and notes name scenarios and runs that exist.
+#[test]
+fn commands_of_claims_and_notes_exist() {
+    samara_families::register();
+    let all = sources();
+    let claims = all.iter().flat_map(|source| &source.claims);
+    let mut texts: Vec<String> =
+        claims.flat_map(|claim| [&claim.evidence, &claim.ours, &claim.reason]).cloned().collect();
+    for builtin in builtins() {
+        let loaded = load_with(builtin.name, &Overrides::default()).expect("built-in scenarios load");
+        texts.extend(loaded.scenario.published.iter().filter_map(|figure| figure.note.clone()));
+    }
+    let wrong: Vec<String> = texts.iter().flat_map(|text| wrong_commands(text)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(wrong_commands("`samara run nothing`").len(), 1);
+    assert_eq!(wrong_commands("`samara run peerdas --only batch --only nothing`").len(), 1);
 }
