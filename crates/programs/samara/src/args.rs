@@ -403,8 +403,8 @@ pub(crate) struct DashboardOptions {
     /// you select the others. Default: results, which need not exist yet.
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// A node on any machine that the page shows: the address of [metrics] or [control] of a `samara
-    /// node`; can be repeated.
+    /// A node on any machine that the page shows: the address of `[metrics]` or `[control]` of a
+    /// `samara node`; can be repeated.
     #[arg(long = "node", value_name = "HOST:PORT")]
     pub(crate) nodes: Vec<NodeAddress>,
     /// A file with a line for each node: HOST:PORT, and behind it the path of a file with a token if
