@@ -137,6 +137,16 @@ fn two_relays_do_not_disturb_each_other() {
     assert!(refused.to_string().contains(&own.to_string()), "{refused}");
 }
 
+/// Sockets of the hosts of one relay may still repeat packets when the next one starts.
+#[test]
+fn the_next_relay_of_a_process_has_other_addresses() {
+    let Some(one) = start(config(2, MBIT, MS)) else { return };
+    let own = one.subnets().own().0;
+    drop(one);
+    let Some(next) = start(config(2, MBIT, MS)) else { return };
+    assert_ne!(next.subnets().own().0, own);
+}
+
 #[test]
 fn a_closed_port_is_reported_to_the_sender() {
     let Some(relay) = start(config(2, 50 * MBIT, 5 * MS)) else { return };

@@ -921,3 +921,34 @@ fn expectations_understand_units_and_paths() {
         Expectation::parse("time_to_custody_ms.p95", "< 4 parsecs").unwrap_err().contains("unknown unit")
     );
 }
+
+/// Schedules by what no node of the scenario knows would be orders without effect.
+#[test]
+fn schedules_without_effect_are_refused() {
+    let observed = ("columns.observer", "true");
+    let publish = "protocol.schedule_publish";
+    let weighted = |peers: &str| format!("{{ kind = \"interleaved\", peers = \"{peers}\" }}");
+    let observer = "{ kind = \"feedback\", source = \"observer\" }";
+    let capped = "{ kind = \"feedback\", source = \"observer\", cap = 2 }";
+    for kind in ["ideal", "datagram"] {
+        for peers in ["weighted-latency", "weighted-bandwidth"] {
+            let error = crate::refused(
+                "peerdas-small",
+                &[("transport.kind", kind), (publish, &weighted(peers))],
+                &["sequential"],
+            );
+            assert!(error.contains("do not measure") && is_plain(&error), "{error}");
+        }
+    }
+    let error = crate::refused(
+        "peerdas-small",
+        &[observed, ("protocol.schedule_forward", observer)],
+        &["sequential"],
+    );
+    assert!(error.contains("an observer reports to the publisher") && is_plain(&error), "{error}");
+    let error = crate::refused("peerdas-small", &[observed, (publish, capped)], &["sequential"]);
+    assert!(error.contains("cap belongs to source = \"peers\"") && is_plain(&error), "{error}");
+    // What nodes know is accepted.
+    crate::loaded("peerdas-small", &[observed, (publish, observer)], &["sequential"], None);
+    crate::loaded("peerdas-small", &[(publish, &weighted("weighted-latency"))], &["sequential"], None);
+}
