@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserializer, Serializer};
 
-/// Writes bytes.
+/// Writes bytes: two hexadecimal digits for each, or as they are.
 ///
 /// # Errors
 /// Returns the errors of the serializer.

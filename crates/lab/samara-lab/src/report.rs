@@ -16,7 +16,7 @@ use crate::expect::ExpectationResult;
 use crate::explain;
 use crate::family;
 use crate::finding;
-use crate::reference::{Comparison, PublishedComparison};
+use crate::reference::{Comparison, PublishedComparison, judged};
 use crate::results::{self, Findings, RealRun, ResultsDirectory, RivalFigures, Run};
 use crate::statistics::Statistics;
 
@@ -233,7 +233,7 @@ fn by_verdict(published: &[PublishedComparison]) -> Option<String> {
 
 /// Returns a sentence on how many published figures ours agree with, and on the mean difference.
 pub fn agreement(published: &[PublishedComparison]) -> String {
-    let agrees = |known: &&PublishedComparison| matches!(known.verdict, Verdict::Reproduced | Verdict::Fit);
+    let agrees = |known: &&PublishedComparison| known.figure.holds(judged(&known.figure, &known.ours));
     let within = published.iter().filter(agrees).count();
     let mean = published.iter().map(PublishedComparison::deviation).sum::<f64>() / published.len() as f64;
     let (count, mean) = (published.len(), signed_percent(mean));
@@ -249,7 +249,10 @@ fn beside_others(loaded: &Loaded, published: &[PublishedComparison]) -> Option<T
         let theirs = format!("{}{}", figure.relation.words(), number(figure.value));
         let mut verdict = known.verdict.name().to_owned();
         match known.verdict {
-            Verdict::Depends => verdict += " on the seed",
+            Verdict::Depends => {
+                let on = [figure.undecided(judged(figure, &known.ours)), figure.open_inputs()];
+                verdict += &format!(" {}", on.into_iter().flatten().collect::<Vec<_>>().join("; "));
+            }
             Verdict::Fit => verdict += &figure.fit.iter().map(|key| format!(" of {key}")).collect::<String>(),
             Verdict::Reproduced if figure.explains.is_some() => "gives the value".clone_into(&mut verdict),
             _ => {

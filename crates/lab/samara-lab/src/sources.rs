@@ -264,6 +264,8 @@ struct Judged<'f> {
     verdict: Verdict,
     /// Whether the value agrees with theirs at the inputs of its run.
     holds: bool,
+    /// On what the verdict depends if the interval decides nothing.
+    undecided: Option<String>,
 }
 
 impl<'f> Judged<'f> {
@@ -277,7 +279,8 @@ impl<'f> Judged<'f> {
         let interval = ours.map(|ours| judged(figure, &ours));
         let verdict = interval.map_or(Verdict::NotAttempted, |interval| figure.verdict(interval));
         let holds = interval.is_some_and(|interval| figure.holds(interval));
-        Self { scenario, family, figure, ours, verdict, holds }
+        let undecided = interval.and_then(|interval| figure.undecided(interval));
+        Self { scenario, family, figure, ours, verdict, holds, undecided }
     }
 
     /// Whether the value rests on fewer seeds than the page promises, and the source names none.
@@ -348,7 +351,7 @@ impl Row {
                 let groups: [Group; 3] = [
                     ("holds", |judged| judged.holds),
                     ("fails", |judged| matches!(judged.verdict, Verdict::Missed | Verdict::Refuted)),
-                    ("is undecided", |judged| judged.verdict == Verdict::Depends && !judged.holds),
+                    ("is undecided", |judged| judged.undecided.is_some()),
                 ];
                 let of_groups = groups.iter().filter_map(|(name, is_in)| {
                     let inside: Vec<&&Judged<'_>> = figures.iter().filter(|judged| is_in(judged)).collect();
@@ -366,16 +369,11 @@ impl Row {
                 });
                 reasons.push(counts.collect::<Vec<_>>().join(", "));
             }
-            None if verdict == Verdict::Depends && !first.holds => {
-                reasons.push("on more seeds: the interval lies across a limit".to_owned());
-            }
-            None => {}
+            None => reasons.extend(first.undecided.clone()),
         }
-        let mut open: Vec<&str> = figures.iter().filter_map(|judged| judged.figure.open.as_deref()).collect();
+        let mut open: Vec<String> = figures.iter().filter_map(|judged| judged.figure.open_inputs()).collect();
         open.dedup();
-        reasons.extend(
-            open.into_iter().map(|inputs| format!("on inputs of which only one value ran: {inputs}")),
-        );
+        reasons.extend(open);
         let mut notes: Vec<&str> =
             figures.iter().filter_map(|judged| judged.figure.note.as_deref()).collect();
         notes.dedup();

@@ -102,6 +102,17 @@ impl PublishedFigure {
         }
     }
 
+    /// Returns on what the verdict depends if our interval decides nothing.
+    pub fn undecided(&self, interval: (f64, f64)) -> Option<String> {
+        let is_undecided = self.verdict(interval) == Verdict::Depends && !self.holds(interval);
+        is_undecided.then(|| "on more seeds: the interval lies across a limit".to_owned())
+    }
+
+    /// Returns on what the verdict depends if no other value of an input ran.
+    pub fn open_inputs(&self) -> Option<String> {
+        self.open.as_ref().map(|open| format!("on inputs of which only one value ran: {open}"))
+    }
+
     /// Whether the whole interval of our value agrees with the source.
     pub fn holds(&self, (low, high): (f64, f64)) -> bool {
         let (least, most) = self.agreeing();
@@ -384,6 +395,9 @@ mod tests {
         assert_eq!((at(&wrong, 200.0), at(&wrong, 100.0)), (Verdict::Refuted, Verdict::Reproduced));
         let open = PublishedFigure { open: Some("70 links".to_owned()), ..within.clone() };
         assert_eq!((at(&open, 100.0), at(&open, 200.0)), (Verdict::Depends, Verdict::Missed));
+        assert!(open.undecided((90.0, 120.0)).is_some() && open.undecided((100.0, 100.0)).is_none());
+        assert!(within.undecided((200.0, 200.0)).is_none() && within.open_inputs().is_none());
+        assert!(open.open_inputs().is_some_and(|inputs| inputs.ends_with(": 70 links")));
         let fit = PublishedFigure { fit: Some("network.latency".to_owned()), ..within };
         assert_eq!((at(&fit, 100.0), at(&fit, 200.0)), (Verdict::Fit, Verdict::Missed));
     }
